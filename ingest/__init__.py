@@ -1,0 +1,1 @@
+"""event → embed → resolve → store → contradictions."""

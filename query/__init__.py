@@ -1,0 +1,1 @@
+"""question → intent → entities → weights → search → fuse → conflicts → format → JSON or SSE."""

@@ -1,0 +1,98 @@
+"""Moments: a UTC instant or a whole UTC day, with the words in which the producer gave it."""
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import Field, field_serializer, model_validator
+
+from schemas.base import Strict
+
+EPOCH_MS_MIN = -62_135_596_800_000  # 0001-01-01
+EPOCH_MS_MAX = 253_402_300_799_999  # 9999-12-31
+
+
+class Moment(Strict):
+    """When something happened or holds: ``at`` in UTC; ``precision`` 'day' means the whole day from ``at`` on.
+
+    Accepted in its place: an RFC 3339 string with Z or an offset; a naive one, read as UTC; a date, read as the whole
+    UTC day; an integer, milliseconds since 1970 (UTC); ``{"at": naive string, "zone": "Europe/Berlin"}``, where a local
+    time that does not exist (the clocks went forward) is read with the offset from before the gap, and one that exists
+    twice is the earlier (PEP 495, fold=0). ``original`` keeps what was given.
+    """
+
+    at: datetime = Field(description="UTC")
+    precision: Literal["instant", "day"] = "instant"
+    original: str = Field(max_length=100)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, value: Any) -> Any:  # noqa: PLR0911 - one return a form that is accepted
+        if isinstance(value, Moment):
+            return value
+        if isinstance(value, datetime):
+            return {"at": _utc(value), "original": value.isoformat()}
+        if isinstance(value, bool):
+            msg = "a moment is a string, an integer of milliseconds, or an object"
+            raise ValueError(msg)  # noqa: TRY004 - Pydantic reports ValueError as a validation error
+        if isinstance(value, int):
+            return _from_epoch_ms(value)
+        if isinstance(value, str):
+            return _from_text(value, None)
+        if isinstance(value, dict) and "zone" in value:
+            return _from_zoned(value)
+        if isinstance(value, dict) and "original" in value:
+            at = value.get("at")
+            parsed = at if isinstance(at, datetime) else datetime.fromisoformat(str(at))
+            return {**value, "at": _utc(parsed)}
+        return value
+
+    @field_serializer("at")
+    def _write(self, at: datetime) -> str:
+        return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+    @property
+    def end(self) -> datetime:
+        """The first instant after it: intervals are half open."""
+        return self.at + (timedelta(days=1) if self.precision == "day" else timedelta(microseconds=1))
+
+
+def _utc(value: datetime) -> datetime:
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+def _from_epoch_ms(value: int) -> dict[str, Any]:
+    if not EPOCH_MS_MIN <= value <= EPOCH_MS_MAX:
+        msg = f"milliseconds since 1970 must be from {EPOCH_MS_MIN} to {EPOCH_MS_MAX}"
+        raise ValueError(msg)
+    return {"at": datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=value), "original": str(value)}
+
+
+def _from_text(text: str, zone: ZoneInfo | None) -> dict[str, Any]:
+    stripped = text.strip()
+    try:
+        if len(stripped) == len("2026-03-01"):
+            day = date.fromisoformat(stripped)
+            start = datetime(day.year, day.month, day.day, tzinfo=zone or UTC)
+            return {"at": start.astimezone(UTC), "precision": "day", "original": text}
+        parsed = datetime.fromisoformat(stripped)
+        if parsed.tzinfo is None and zone is not None:
+            parsed = parsed.replace(tzinfo=zone)
+        return {"at": _utc(parsed), "original": text}
+    except (ValueError, OverflowError) as error:
+        msg = "not a date or RFC 3339 time, e.g. 2026-03-01T09:00:00Z"
+        raise ValueError(msg) from error
+
+
+def _from_zoned(value: dict[str, Any]) -> dict[str, Any]:
+    unknown = set(value) - {"at", "zone"}
+    if unknown:
+        msg = f"unknown fields {sorted(unknown)}: give 'at' and 'zone'"
+        raise ValueError(msg)
+    try:
+        zone = ZoneInfo(str(value["zone"]))
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        msg = f"zone {value['zone']!r} is not an IANA time zone"
+        raise ValueError(msg) from error
+    read = _from_text(str(value.get("at", "")), zone)
+    return {**read, "original": f"{value.get('at')} {value['zone']}"}

@@ -1,0 +1,156 @@
+"""Every typed error. They know neither HTTP nor Kafka: query/problems.py and ingest/delivery.py translate them.
+
+CortexError
+├── InputError                 the caller's to mend
+│   ├── InvalidInput           a field is wrong: which, and which limit
+│   ├── UnsupportedVersion     a schema version this release does not know
+│   ├── TooLarge               over a bound in bytes or counts
+│   ├── InvalidToken           a position token that is not ours
+│   └── UnknownThing           no such unit, event or entity (or it may not be seen)
+├── AccessError
+│   ├── Unauthenticated        no valid bearer token
+│   └── Forbidden              the token lacks a right
+├── Transient                  the same again may succeed: retry, then 503
+│   ├── StoreUnavailable
+│   ├── LogUnavailable
+│   ├── EmbedderUnavailable
+│   ├── CacheUnavailable
+│   ├── NotReady               still starting or catching up
+│   └── Overloaded             a bound of ours is reached
+├── DeadlineExceeded
+├── AllSourcesLost             no arm of the search answered in any scope
+└── DataFolderError            the local data folder cannot be used
+    ├── FolderInUse            another Cortex runs on it
+    ├── FolderReadOnly
+    ├── FolderNewer            written by a later release
+    ├── DiskFull
+    └── PortInUse
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+class CortexError(Exception):
+    """Something Cortex can name. The docstring of the class is the default message."""
+
+    retriable: ClassVar[bool] = False
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (type(self).__doc__ or "").partition("\n")[0])
+
+
+class InputError(CortexError):
+    """The input cannot be used."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One wrong field: a JSON Pointer or parameter name, what is wrong, and the limit it met."""
+
+    field: str
+    message: str
+    limit: str | None = None
+
+
+class InvalidInput(InputError):
+    """The input has wrong fields."""
+
+    def __init__(self, message: str | None = None, faults: tuple[Fault, ...] = ()) -> None:
+        self.faults = faults
+        named = "; ".join(f"{fault.field}: {fault.message}" for fault in faults)
+        super().__init__(message or named or None)
+
+
+class UnsupportedVersion(InputError):
+    """The schema version is not known to this release."""
+
+
+class TooLarge(InputError):
+    """The input is larger than the limit."""
+
+    def __init__(self, message: str | None = None, *, limit: int | None = None) -> None:
+        self.limit = limit
+        super().__init__(message)
+
+
+class InvalidToken(InputError):
+    """The token is not one of this service."""
+
+
+class UnknownThing(InputError):
+    """There is no such thing, or it may not be seen by you."""
+
+
+class AccessError(CortexError):
+    """Access is refused."""
+
+
+class Unauthenticated(AccessError):
+    """A valid bearer token is needed."""
+
+
+class Forbidden(AccessError):
+    """The token does not carry the right for this."""
+
+
+class Transient(CortexError):
+    """A part is unavailable for the moment; the same again may succeed."""
+
+    retriable = True
+
+
+class StoreUnavailable(Transient):
+    """The knowledge store does not answer."""
+
+
+class LogUnavailable(Transient):
+    """The event log does not take events."""
+
+
+class EmbedderUnavailable(Transient):
+    """The embedder does not answer."""
+
+
+class CacheUnavailable(Transient):
+    """The cache does not answer."""
+
+
+class NotReady(Transient):
+    """The service is starting or catching up."""
+
+
+class Overloaded(Transient):
+    """Too much at once; try again shortly."""
+
+
+class DeadlineExceeded(CortexError):
+    """It took longer than the deadline allows."""
+
+
+class AllSourcesLost(CortexError):
+    """No part of the search answered: this is a failure, not an empty result."""
+
+
+class DataFolderError(CortexError):
+    """The data folder cannot be used."""
+
+
+class FolderInUse(DataFolderError):
+    """Another Cortex is running on this data folder."""
+
+
+class FolderReadOnly(DataFolderError):
+    """The data folder cannot be written."""
+
+
+class FolderNewer(DataFolderError):
+    """The data folder was written by a later release of Cortex."""
+
+
+class DiskFull(DataFolderError):
+    """The disk of the data folder is full."""
+
+
+class PortInUse(DataFolderError):
+    """A port that Cortex needs is taken by another program."""

@@ -1,0 +1,82 @@
+"""The event log: where accepted events are kept, in order, for good."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from schemas.events import Event
+from schemas.positions import Position
+from schemas.status import DeadLetter
+
+EVENTS = "cortex.events"
+BULK = "cortex.bulk"
+
+
+@dataclass(frozen=True)
+class Appended:
+    """An event's place. ``duplicate``: the same (tenant, source, id) was there before; the first position stands."""
+
+    position: Position
+    recorded_at: datetime
+    duplicate: bool
+
+
+@dataclass(frozen=True)
+class LogRecord:
+    """One kept event: ``body`` is its structured CloudEvent JSON."""
+
+    position: Position
+    recorded_at: datetime
+    tenant: str
+    source: str
+    event_id: str
+    key: str
+    body: bytes
+
+
+class EventLog(Protocol):
+    """Append-only; unique by (tenant, source, id). Numbers rise with the order of acceptance, per partition at least."""
+
+    @property
+    def log_id(self) -> str:
+        """Name of this log, part of every position."""
+        ...
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions each event topic has; fixed when the log is made."""
+        ...
+
+    async def append(self, events: Sequence[Event], *, topic: str = EVENTS) -> list[Appended]:
+        """Keep events durably (all or none) and return their places, in order.
+
+        When this returns they survive a crash of the process and of the machine. Raises LogUnavailable or DiskFull.
+        """
+        ...
+
+    async def find(self, tenant: str, event_id: str, source: str | None = None) -> list[LogRecord]:
+        """Return the kept events of that id (of several sources, where none is given), oldest first."""
+        ...
+
+    async def read(self, after: int, limit: int) -> list[LogRecord]:
+        """Return up to ``limit`` events of all topics and partitions with a number above ``after``, in order."""
+        ...
+
+    async def pending(self, tenant: str, stored: dict[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+        """Count the tenant's events above the given numbers, per (topic, partition): the lag of those watermarks."""
+        ...
+
+    async def bury(self, letter: DeadLetter) -> None:
+        """Keep a dead letter; the same id again replaces it."""
+        ...
+
+    async def dead_letters(
+        self, *, tenant: str | None = None, event_id: str | None = None, limit: int = 100, after: str | None = None
+    ) -> list[DeadLetter]:
+        """Return dead letters, newest first; ``after`` is the id of the last one seen. ``tenant`` None: of all."""
+        ...
+
+    async def close(self) -> None:
+        """Close files or connections."""
+        ...
