@@ -63,6 +63,13 @@ class EventLog(Protocol):
         """Return up to ``limit`` events of all topics and partitions with a number above ``after``, in order."""
         ...
 
+    async def wait(self, after: int, timeout_s: float) -> bool:
+        """Wait until an event with a number above ``after`` is kept, by this or another process, at most ``timeout_s``.
+
+        Returns whether there is one (False: time is up); notices it within about 20 ms.
+        """
+        ...
+
     async def pending(self, tenant: str, stored: dict[tuple[str, int], int]) -> dict[tuple[str, int], int]:
         """Count the tenant's events above the given numbers, per (topic, partition): the lag of those watermarks."""
         ...

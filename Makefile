@@ -1,0 +1,51 @@
+# `make` lists the targets. Everything lives in .venv; nothing is installed elsewhere.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.installed
+ARGS ?=
+export OPENBLAS_NUM_THREADS := 1
+export OMP_NUM_THREADS := 1
+
+.PHONY: help up test check eval bench lock schemas clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Cortex needs Python 3.11 or later: make PYTHON=python3.11 ..."; exit 1; }
+	@test -x $(BIN)/python || { echo "creating $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "installing pinned packages into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --no-index -e .
+	@touch $@
+
+up: $(READY) ## start Cortex on embedded defaults with the sample company, and serve
+	@$(BIN)/cortex up --company $(ARGS)
+
+test: $(READY) ## run all tests (real broker, cache and processes on loopback)
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(READY) ## format, lint, import contracts, types, unit and contract tests
+	@$(BIN)/ruff format --check --quiet . || { $(BIN)/ruff format --diff . ; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/lint-imports --no-cache > .venv/lint-imports.log 2>&1 || { cat .venv/lint-imports.log; exit 1; }
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest -q tests/unit tests/contract
+
+eval: $(READY) ## answer quality on the evaluation sets, beside baselines of the same run
+	@$(BIN)/python -m tests.eval $(ARGS)
+
+bench: $(READY) ## latency, throughput and memory, beside the floor of the same run
+	@$(BIN)/python -m tests.bench $(ARGS)
+
+schemas: $(READY) ## export the JSON Schemas
+	@$(BIN)/python -m schemas.export
+
+lock: ## pin all packages by hash (needs uv)
+	@uv pip compile pyproject.toml --group test --group build --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-annotate --no-header --quiet --output-file requirements.lock
+
+clean: ## remove the environment and the data folder
+	@rm -rf $(VENV) .cortex

@@ -1,0 +1,1 @@
+"""The whole of Cortex on one machine: one command, one process tree."""

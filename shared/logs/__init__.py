@@ -1,0 +1,1 @@
+"""Event logs: the journal on disk, and one in memory for tests."""
