@@ -8,7 +8,7 @@ ARGS ?=
 export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
 
-.PHONY: help up test check eval bench lock schemas clean
+.PHONY: help up test check lint eval bench lock schemas clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -27,12 +27,14 @@ up: $(READY) ## start Cortex on embedded defaults with the sample company, and s
 test: $(READY) ## run all tests (real broker, cache and processes on loopback)
 	@$(BIN)/python -m pytest $(ARGS)
 
-check: $(READY) ## format, lint, import contracts, types, unit and contract tests
+check: lint ## lint, then unit and contract tests: before every commit
+	@$(BIN)/python -m pytest -q tests/unit tests/contract
+
+lint: $(READY) ## format, lint, import contracts, types
 	@$(BIN)/ruff format --check --quiet . || { $(BIN)/ruff format --diff . ; exit 1; }
 	@$(BIN)/ruff check --quiet .
-	@$(BIN)/lint-imports --no-cache > .venv/lint-imports.log 2>&1 || { cat .venv/lint-imports.log; exit 1; }
+	@$(BIN)/lint-imports --no-cache > $(VENV)/lint-imports.log 2>&1 || { cat $(VENV)/lint-imports.log; exit 1; }
 	@$(BIN)/mypy
-	@$(BIN)/python -m pytest -q tests/unit tests/contract
 
 eval: $(READY) ## answer quality on the evaluation sets, beside baselines of the same run
 	@$(BIN)/python -m tests.eval $(ARGS)

@@ -3,6 +3,7 @@
 The id of an SSE message is ``<request>-<sequence>``; its event name is ``name`` here, its data the event's JSON.
 """
 
+from datetime import datetime
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -45,6 +46,7 @@ class IntentEvent(_Stage):
     tenant: str
     principal: str
     budget_tokens: int
+    as_of: datetime | None = None
     intent: Intent
 
 

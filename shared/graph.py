@@ -49,6 +49,12 @@ class GraphSnapshot(Protocol):
         """Say which entity a folded key means: declared alias, guarded fuzzy alias, or the key itself."""
         ...
 
+    def knows(self, key: str, scopes: frozenset[str]) -> bool:
+        """Say whether a folded key is a declared name or alias (exactly, not fuzzily), or is mentioned by a unit in
+        ``scopes``; with no scopes only declarations count, so that a question never learns of what it may not read.
+        """
+        ...
+
     def name_of(self, entity_id: str) -> tuple[str, str | None]:
         """Return display name and type; the id and None for an unknown one."""
         ...

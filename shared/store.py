@@ -16,7 +16,7 @@ from schemas.events import Event
 from schemas.graph import Contribution
 from schemas.messages import Mention, Receipt, StageMessage
 from schemas.positions import Position
-from schemas.units import UnitType
+from schemas.units import Claim, UnitType
 from shared.embedder import Vector, Vectors
 
 STORED = "stored"
@@ -90,12 +90,13 @@ class PassageHit:
 
 @dataclass(frozen=True)
 class StoredUnit:
-    """A live unit with its state, its passage and its mentions."""
+    """A live unit with its state, its passage, its mentions, and the claims that were extracted from its text."""
 
     known: KnownUnit
     passage_id: int
     mentions: tuple[Mention, ...] = ()
     subject: str | None = None
+    claims: tuple[Claim, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""The command line: ``cortex up | publish | ask | status | feed``."""

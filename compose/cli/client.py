@@ -1,0 +1,97 @@
+"""The public HTTP API as the command line uses it."""
+
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+from httpx_sse import ServerSentEvent, connect_sse
+
+from schemas.problems import Problem
+from schemas.status import AcceptedBatch
+
+TIMEOUT_S = 30.0
+CONNECT_TIMEOUT_S = 2.0
+
+
+class UnreachableError(Exception):
+    """No Cortex answers at the address."""
+
+
+class ProblemError(Exception):
+    """The service refused; ``problem`` says why (RFC 9457)."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        super().__init__(problem.detail)
+
+
+class Client:
+    """One connection to a Cortex; all calls are bounded in time."""
+
+    def __init__(self, url: str, token: str | None = None, tenant: str | None = None) -> None:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        if tenant:
+            headers["Cortex-Tenant"] = tenant
+        self.url = url.rstrip("/")
+        timeout = httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
+        # trust_env off: a proxy of the environment must not stand between us and loopback
+        self._http = httpx.Client(base_url=self.url, headers=headers, timeout=timeout, trust_env=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._http.close()
+
+    def get(self, path: str, params: dict[str, Any] | None = None, *, ok: Sequence[int] = (200,)) -> Any:
+        """Return the JSON of a resource. Raises ProblemError, UnreachableError."""
+        return self._call("GET", path, ok=ok, params=params)
+
+    def find(self, path: str) -> Any | None:
+        """Return the JSON of a resource, or None where there is none."""
+        try:
+            return self.get(path)
+        except ProblemError as error:
+            if error.problem.status == httpx.codes.NOT_FOUND:
+                return None
+            raise
+
+    def publish(self, events: Sequence[dict[str, Any]], *, bulk: bool = False) -> AcceptedBatch:
+        """Publish events, all or none of them; they are on disk when this returns."""
+        params = {"topic": "bulk"} if bulk else {}
+        headers = {"Content-Type": "application/cloudevents-batch+json"}
+        taken = self._call("POST", "/v1/events", ok=(202,), params=params, json=list(events), headers=headers)
+        return AcceptedBatch.model_validate(taken)
+
+    def ask(self, question: dict[str, Any]) -> Iterator[ServerSentEvent]:
+        """Ask and yield the stream's events as they come. Raises ProblemError, UnreachableError."""
+        try:
+            with connect_sse(self._http, "POST", "/v1/context/stream", json=question) as source:
+                if source.response.status_code != httpx.codes.OK:
+                    source.response.read()
+                    raise ProblemError(_problem(source.response))
+                yield from source.iter_sse()
+        except httpx.TransportError as error:
+            raise UnreachableError(self._unreachable(error)) from error
+
+    def _call(self, method: str, path: str, *, ok: Sequence[int], **options: Any) -> Any:
+        try:
+            response = self._http.request(method, path, **options)
+        except httpx.TransportError as error:
+            raise UnreachableError(self._unreachable(error)) from error
+        if response.status_code not in ok:
+            raise ProblemError(_problem(response))
+        return response.json()
+
+    def _unreachable(self, error: httpx.TransportError) -> str:
+        return f"no Cortex answers at {self.url} ({type(error).__name__}); start one with: cortex up"
+
+
+def _problem(response: httpx.Response) -> Problem:
+    try:
+        return Problem.model_validate(response.json())
+    except ValueError:
+        title = response.reason_phrase or "Error"
+        status = max(response.status_code, 400)
+        return Problem(type="about:blank", title=title, status=status, detail=response.text[:500] or title)

@@ -1,0 +1,188 @@
+"""``cortex``: the commands, and what they share: where the service is, and how failures are told."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from compose.cli import exits
+
+app = typer.Typer(
+    name="cortex",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help=(
+        "A live knowledge service: publish what you learn, ask what is known.\n\n"
+        "**First steps**\n\n"
+        "`cortex up --company` starts everything on this machine with a sample company.\n\n"
+        '`cortex ask "why did we choose PostgreSQL for the ledger?"` streams the answer.\n\n'
+        "`cortex publish facts.jsonl --wait` publishes your own: one JSON object a line, "
+        '`{"text": "The deploy freeze starts on Friday."}` at the least.\n\n'
+        f"{exits.HELP}"
+    ),
+)
+feed = typer.Typer(
+    no_args_is_help=True, help="Publish what lies in folders and repositories; a second run publishes only changes."
+)
+app.add_typer(feed, name="feed")
+
+Url = Annotated[str, typer.Option("--url", envvar="CORTEX_URL", help="Address of the service.")]
+Token = Annotated[str | None, typer.Option("--token", envvar="CORTEX_TOKEN", help="Bearer token.", show_default=False)]
+Tenant = Annotated[
+    str, typer.Option("--tenant", envvar="CORTEX_TENANT", help="Tenant: the hard wall around knowledge.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document for programs.")]
+
+URL = "http://127.0.0.1:8420"
+TENANT = "demo"
+
+
+@app.command()
+def up(
+    company: Annotated[bool, typer.Option(help="Publish the sample company and wait until it is searchable.")] = False,
+    data_dir: Annotated[
+        str, typer.Option(envvar="CORTEX_DATA_DIR", help="Folder of everything that is kept.")
+    ] = ".cortex",
+    port: Annotated[
+        int | None, typer.Option(help="HTTP port; Kafka and cache take the next two. Default 8420.")
+    ] = None,
+    tenant: Tenant = TENANT,
+    as_json: Json = False,
+) -> None:
+    """Start Cortex on embedded defaults and serve until Ctrl-C.
+
+    One process tree: a Kafka-protocol broker, Valkey, the ingest and the query service. What was accepted is kept in the
+    data folder; a second start goes on from there.
+    """
+    from compose.cli.up import run_up  # noqa: PLC0415 - commands load what they need: `cortex --help` stays quick
+
+    raise typer.Exit(run_up(company=company, data_dir=data_dir, port=port, tenant=tenant, as_json=as_json))
+
+
+@app.command()
+def publish(
+    file: Annotated[str, typer.Argument(help="JSON lines, or - for standard input.")],
+    scope: Annotated[str, typer.Option(help="Scope of lines that name none: LEVEL/ENTITY.")] = "organization/org",
+    source: Annotated[str, typer.Option(help="Source of lines that name none.")] = "urn:cortex:cli",
+    wait: Annotated[bool, typer.Option("--wait", help="Return when everything is searchable.")] = False,
+    bulk: Annotated[bool, typer.Option("--bulk", help="Give way to single events: for large loads.")] = False,
+    url: Url = URL,
+    token: Token = None,
+    tenant: Tenant = TENANT,
+    as_json: Json = False,
+) -> None:
+    """Publish knowledge: one CloudEvent a line, or a unit in short.
+
+    `{"text": "The retry limit is 3.", "type": "context", "scope": "team/team-payments"}`
+
+    The same line again changes nothing. Lines that are refused are named with their field; the others are published.
+    """
+    from compose.cli.publish import run_publish  # noqa: PLC0415
+
+    raise typer.Exit(
+        run_publish(
+            file, scope=scope, source=source, wait=wait, bulk=bulk, url=url, token=token, tenant=tenant, as_json=as_json
+        )
+    )
+
+
+@app.command()
+def ask(
+    question: Annotated[str, typer.Argument(help="What you want to know.")],
+    principal: Annotated[str | None, typer.Option("--as", help="Who asks: an entity, e.g. person-ana.")] = None,
+    scope: Annotated[list[str] | None, typer.Option(help="Only this scope (repeatable): LEVEL/ENTITY.")] = None,
+    as_of: Annotated[str | None, typer.Option(help="Answer with what held then, e.g. 2026-03-15.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=50, help="Results.")] = 5,
+    budget: Annotated[int, typer.Option(min=50, max=20_000, help="Tokens of the context block.")] = 1_500,
+    superseded: Annotated[bool, typer.Option("--superseded", help="Also what no longer holds, marked.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show each term of each score.")] = False,
+    context: Annotated[bool, typer.Option("--context", help="Print the context block only, for a prompt.")] = False,
+    url: Url = URL,
+    token: Token = None,
+    tenant: Tenant = TENANT,
+    as_json: Json = False,
+) -> None:
+    """Ask, and see each stage as it happens; ends with the answer, its citations, and what contradicts it."""
+    from compose.cli.ask import Asking, run_ask  # noqa: PLC0415
+
+    asking = Asking(
+        question=question,
+        principal=principal,
+        scopes=tuple(scope or ()),
+        as_of=as_of,
+        limit=limit,
+        budget=budget,
+        superseded=superseded,
+        explain=explain,
+    )
+    raise typer.Exit(run_ask(asking, context=context, url=url, token=token, tenant=tenant, as_json=as_json))
+
+
+@app.command()
+def status(url: Url = URL, token: Token = None, tenant: Tenant = TENANT, as_json: Json = False) -> None:
+    """Show whether Cortex is ready, how much it holds, what waits, and what failed."""
+    from compose.cli.status import run_status  # noqa: PLC0415
+
+    raise typer.Exit(run_status(url=url, token=token, tenant=tenant, as_json=as_json))
+
+
+@feed.command("docs")
+def feed_docs(
+    path: Annotated[str, typer.Argument(help="A folder of Markdown and text, or one file.")],
+    scope: Annotated[str, typer.Option(help="Scope of the documents: LEVEL/ENTITY.")] = "organization/org",
+    name: Annotated[
+        str | None, typer.Option(help="Name of the feed; default: the folder's. Ids begin with it.")
+    ] = None,
+    include: Annotated[list[str] | None, typer.Option(help="Only files that match this pattern (repeatable).")] = None,
+    data_dir: Annotated[
+        str, typer.Option(envvar="CORTEX_DATA_DIR", help="Where the feed's manifest is kept.")
+    ] = ".cortex",
+    wait: Annotated[bool, typer.Option("--wait", help="Return when everything is searchable.")] = False,
+    url: Url = URL,
+    token: Token = None,
+    tenant: Tenant = TENANT,
+    as_json: Json = False,
+) -> None:
+    """Publish a folder of documents, in parts by heading. A second run publishes only what changed.
+
+    Files that vanished are retracted. What is skipped is named with its reason.
+    """
+    from compose.cli.feed import run_feed_docs  # noqa: PLC0415
+
+    raise typer.Exit(
+        run_feed_docs(
+            path,
+            scope=scope,
+            name=name,
+            include=tuple(include or ()),
+            data_dir=data_dir,
+            wait=wait,
+            url=url,
+            token=token,
+            tenant=tenant,
+            as_json=as_json,
+        )
+    )
+
+
+def run() -> None:
+    """Run the command line: failures are one clear line and an exit code, never a traceback."""
+    from compose.cli.client import ProblemError, UnreachableError  # noqa: PLC0415
+    from compose.cli.render import tell_problem  # noqa: PLC0415
+    from shared.errors import CortexError  # noqa: PLC0415
+
+    try:
+        app()
+    except UnreachableError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(exits.UNREACHABLE)
+    except ProblemError as error:
+        tell_problem(error.problem)
+        sys.exit(exits.REFUSED)
+    except CortexError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(exits.REFUSED)
+    except BrokenPipeError:
+        sys.exit(exits.OK)

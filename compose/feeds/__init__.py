@@ -1,0 +1,1 @@
+"""Feeds: producers that publish what lies in folders and repositories."""

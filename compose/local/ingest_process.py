@@ -1,0 +1,108 @@
+"""The ingest process of the local runtime: the broker's owner and the only writer of the knowledge files."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import Final
+
+import structlog
+
+from compose.local.broker_epoch import BrokerEpochs, EpochPipeline
+from compose.local.children import LOOPBACK, Child, broker_command, listening
+from compose.local.folder import FileLock
+from compose.local.log_files import configure_logging
+from compose.local.notices import Notice, tell, tell_failure
+from compose.local.signals import stop_signals
+from shared.clock import Clock, SystemClock
+from shared.embedder import Embedder
+from shared.errors import CortexError
+from shared.log import EventLog
+from shared.logs.journal import Journal
+from shared.settings import Settings
+
+NICENESS: Final = 10  # questions go first (design §7)
+BROKER_START_S: Final = 10.0  # it takes 20 ms
+PREDECESSOR_S: Final = 15.0  # a killed runtime's ingest process may still be ending: never two writers
+READER_THREADS: Final = 1  # the contradictions stage reads; it has one thread's worth of work
+
+_log = structlog.get_logger(__name__)
+
+
+def main() -> int:
+    """Run the process; return its exit code."""
+    settings = Settings()
+    configure_logging("ingest", settings.data_dir / "log")
+    os.nice(NICENESS)
+    try:
+        asyncio.run(run_ingest(settings))
+    except CortexError as error:
+        _log.exception("ingest.ended", error=type(error).__name__)
+        return tell_failure(error)
+    return 0
+
+
+async def run_ingest(settings: Settings) -> None:
+    """Own the broker and run the pipeline on it until a signal asks to stop. Raises CortexError when it cannot."""
+    clock = SystemClock()
+    async with AsyncExitStack() as stack:
+        stop = stack.enter_context(stop_signals())
+        lock = await asyncio.to_thread(FileLock.take, settings.data_dir / "ingest.lock", PREDECESSOR_S)
+        stack.callback(lock.close)
+        log = await asyncio.to_thread(Journal.open, settings.journal_path, settings.partitions, clock)
+        stack.push_async_callback(log.close)
+        embedder = await _open_embedder(settings)
+        stack.push_async_callback(embedder.close)
+        epochs = BrokerEpochs(
+            lambda: _start_broker(settings),
+            _pipelines(settings, log, embedder, clock, stack),
+            limit_mb=settings.broker_limit_mb,
+            drain_s=settings.drain_s,
+            on_running=lambda: tell(Notice(stage="ingest takes events")),
+        )
+        await epochs.run(stop)
+
+
+async def _open_embedder(settings: Settings) -> Embedder:
+    if settings.embedder == "hashed":
+        from shared.embedders.hashed import HashedEmbedder  # noqa: PLC0415 - one of two
+
+        return HashedEmbedder()
+    from shared.embedders.minilm import MiniLMEmbedder  # noqa: PLC0415 - one of two, and the heavy one
+
+    return await MiniLMEmbedder.open(settings.embed_threads)
+
+
+def _pipelines(
+    settings: Settings, log: EventLog, embedder: Embedder, clock: Clock, stack: AsyncExitStack
+) -> Callable[[], EpochPipeline]:
+    """Open the store for the life of the process; return what makes a pipeline on it, one an epoch."""
+    from ingest.pipeline import Pipeline  # noqa: PLC0415 - 0.5 s of imports, after the locks are had
+    from shared.stores.sqlite import SqliteReader, SqliteWriter  # noqa: PLC0415 - as above
+
+    writer = SqliteWriter(settings.knowledge_dir, clock)
+    stack.push_async_callback(writer.close)
+    reader = SqliteReader(
+        settings.knowledge_dir, threads=READER_THREADS, vector_memory_mb=settings.vector_memory_mb
+    )
+    stack.push_async_callback(reader.close)
+    bootstrap = f"{LOOPBACK}:{settings.kafka_port}"
+    return lambda: Pipeline(settings, bootstrap, log, writer, reader, embedder, clock)
+
+
+async def _start_broker(settings: Settings) -> Child:
+    """Start the broker in the runtime's empty folder and wait until it listens."""
+    command = broker_command(settings.kafka_port, settings.data_dir / "run")
+    broker = await Child.start(command, output=asyncio.subprocess.DEVNULL)
+    try:
+        await listening(broker, settings.kafka_port, BROKER_START_S)
+    except BaseException:
+        await broker.stop()
+        raise
+    tell(Notice(stage="broker listens"))
+    return broker
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,200 @@
+"""embed: an event gets its position and its vectors. The first stage; it also journals what came in over Kafka."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ingest.delivery import Hopeless
+from ingest.hop import Hop, Hopped, dead
+from ingest.intake import JournalIntake, Place, read_event, read_json
+from ingest.lanes import Draining
+from ingest.letters import identity_in
+from ingest.turns import Turns
+from schemas.events import Event, UnitAsserted
+from schemas.messages import Embedding, StageMessage
+from schemas.units import Unit
+from shared.embedder import Embedder, Vectors
+from shared.errors import CortexError, DeadlineExceeded
+from shared.identity import content_key
+from shared.kafka import EMBEDDED, Record
+from shared.log import BULK
+from shared.store import KnowledgeWriter
+
+EMBED_DEADLINE_S = 60.0  # the longest unit is some fifty chunks of 10 ms; a minute is an embedder that hangs
+RECENT = 1_024  # texts on their way to the store, whose vectors need not be computed again
+PROBE = "Is the embedder well?"
+
+
+@dataclass(frozen=True)
+class _Read:
+    """An event in hand: where it stands, its JSON as it came, and, for a unit, the key of its vectors."""
+
+    place: Place
+    message: StageMessage
+    unit: Unit | None = None
+    key: str = ""
+
+
+def embedding_text(unit: Unit) -> str:
+    """Return the text whose vector stands for the unit: its title, where it has one, and its text."""
+    return f"{unit.title}\n{unit.text}" if unit.title else unit.text
+
+
+def embedding_key(tenant: str, unit: Unit) -> str:
+    """Return the key of the unit's vectors: over what is embedded, so that another title is another vector."""
+    return content_key(tenant, unit.scope.key, embedding_text(unit))
+
+
+class EmbedStage:
+    """From ``cortex.events`` and ``cortex.bulk`` to ``cortex.embedded``."""
+
+    def __init__(
+        self, hop: Hop, intake: JournalIntake, writer: KnowledgeWriter, embedder: Embedder, turns: Turns
+    ) -> None:
+        self._hop = hop
+        self._intake = intake
+        self._writer = writer
+        self._embedder = embedder
+        self._turns = turns
+        self._recent: OrderedDict[tuple[str, str], Vectors] = OrderedDict()
+
+    async def work(self, records: Sequence[Record], draining: Draining) -> int:
+        """Journal foreign records, embed the others, hand them on; stop between two records when draining."""
+        bulk = records[0].topic.endswith(BULK)
+        read, foreign = await self._read(records)
+        known = await self._known(read)
+        await self._hop.delivery.insist(lambda: self._intake.accept(foreign, records[0].topic))
+        outputs: list[Hopped] = []
+        done = 0
+        for item in read:
+            if done and draining():
+                break
+            if item is not None:
+                async with self._turns.turn(bulk=bulk):
+                    outputs.append(await self._embed(item, known))
+            done += 1
+        await self._hop.publish(EMBEDDED, records[0].partition, [output.record() for output in outputs])
+        return done
+
+    async def _read(self, records: Sequence[Record]) -> tuple[list[_Read | None], list[Event]]:
+        """Read each record: None stands for one without a position, foreign or buried."""
+        read: list[_Read | None] = []
+        foreign: list[Event] = []
+        for record in records:
+            place = self._intake.place(record)
+            event: Event | None = None
+            value: Any = None
+            try:
+                value = read_json(record.value)
+                event = read_event(value)
+            except CortexError as error:
+                reason = await self._reason(error)
+                await self._bury(record, place, reason, value)
+                if place is not None:
+                    read.append(_Read(place, dead(_message(place, record, None), "embed", reason.cause)))
+                    continue
+            if place is None:
+                read.append(None)
+                if event is not None:
+                    foreign.append(event)
+            else:
+                read.append(_with_unit(place, _message(place, record, value), event))
+        return read, foreign
+
+    async def _reason(self, error: CortexError) -> Hopeless:
+        async def fail() -> None:
+            raise error
+
+        try:
+            await self._hop.delivery.attempt(fail)
+        except Hopeless as reason:
+            return reason
+        raise AssertionError  # pragma: no cover - `fail` never returns
+
+    async def _bury(self, record: Record, place: Place | None, reason: Hopeless, value: Any) -> None:
+        if place is None:
+            await self._hop.letters.bury_record(self._hop.delivery, record, reason, identity=identity_in(value))
+            return
+        position = place.position
+        await self._hop.letters.bury_record(
+            self._hop.delivery,
+            record,
+            reason,
+            identity=(place.tenant, place.source, place.event_id),
+            place=(position.topic, position.partition, position.number),
+        )
+
+    async def _known(self, read: Sequence[_Read | None]) -> dict[tuple[str, str], Vectors]:
+        """Look up which texts were embedded before: nothing is computed twice."""
+        wanted: dict[str, set[str]] = {}
+        for item in read:
+            if item is not None and item.unit is not None:
+                wanted.setdefault(item.place.tenant, set()).add(item.key)
+        known: dict[tuple[str, str], Vectors] = {}
+        for tenant, keys in wanted.items():
+            found = await self._hop.delivery.insist(
+                lambda tenant=tenant, keys=keys: self._writer.known_vectors(self._embedder.model, tenant, keys)  # type: ignore[misc]
+            )
+            known.update({(tenant, key): vectors for key, vectors in found.items()})
+        return known
+
+    async def _embed(self, item: _Read, known: dict[tuple[str, str], Vectors]) -> Hopped:
+        if item.unit is None:
+            return Hopped(item.message)
+        place = (item.place.tenant, item.key)
+        vectors = known.get(place)
+        if vectors is None:
+            vectors = self._recent.get(place)
+        if vectors is None:
+            text = embedding_text(item.unit)
+            try:
+                vectors = await self._hop.delivery.attempt(lambda: self._run(text), healthy=self._is_well)
+            except Hopeless as reason:
+                return await self._hop.bury(item.message, reason)
+            self._remember(place, vectors)
+        rows, dims = vectors.shape
+        embedding = Embedding(model=self._embedder.model, content_key=item.key, rows=rows, dims=dims)
+        message = item.message.model_copy(update={"embedding": embedding})
+        return Hopped(message, np.ascontiguousarray(vectors, dtype="<f4").tobytes())
+
+    async def _run(self, text: str) -> Vectors:
+        try:
+            async with asyncio.timeout(EMBED_DEADLINE_S):
+                return await self._embedder.embed_text(text)
+        except TimeoutError as error:
+            raise DeadlineExceeded(f"The embedder took over {EMBED_DEADLINE_S} s.") from error
+
+    async def _is_well(self) -> bool:
+        """Tell whether the embedder works for another text: only then is this one to blame."""
+        try:
+            await self._run(PROBE)
+        except Exception:  # noqa: BLE001 - whatever it is, it is not this event's fault
+            return False
+        return True
+
+    def _remember(self, place: tuple[str, str], vectors: Vectors) -> None:
+        self._recent[place] = vectors
+        if len(self._recent) > RECENT:
+            self._recent.popitem(last=False)
+
+
+def _message(place: Place, record: Record, value: dict[str, Any] | None) -> StageMessage:
+    return StageMessage(
+        position=place.position,
+        recorded_at=place.recorded_at,
+        key=(record.key or b"").decode("utf-8", "replace"),
+        event=value,
+        tenant=place.tenant,
+        event_id=place.event_id,
+        event_source=place.source,
+    )
+
+
+def _with_unit(place: Place, message: StageMessage, event: Event | None) -> _Read:
+    if not isinstance(event, UnitAsserted):
+        return _Read(place, message)
+    return _Read(place, message, event.data, embedding_key(place.tenant, event.data))

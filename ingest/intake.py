@@ -1,0 +1,124 @@
+"""How a record gets its position, and how an event is read from its bytes.
+
+Locally the journal gives positions: the pump stamps what it publishes with the journal's number and with this pipeline's
+epoch, a nonce, so that nobody else's record is taken for a journaled one. Any other record is *foreign*: it came over the
+Kafka protocol, and is appended to the journal first, from where the pump publishes it. On a durable Kafka a record's own
+offset would be its position: then another intake stands here, and nothing else changes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from pydantic import ValidationError
+
+from schemas import limits
+from schemas.events import SCHEMA_MAJOR, Event, parse_event, schema_major
+from schemas.positions import Position
+from shared.errors import Fault, InvalidInput, TooLarge, UnsupportedVersion
+from shared.kafka import Outgoing, Record
+from shared.log import EventLog, LogRecord
+
+EPOCH = "cortex-epoch"
+NUMBER = "cortex-number"
+RECORDED_AT = "cortex-recorded-at"
+TENANT = "cortex-tenant"
+SOURCE = "cortex-source"
+EVENT_ID = "cortex-id"
+
+MAX_FAULTS = 20  # of one event; more would only repeat the same mistake
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a record's event stands in the log, when it was recorded, and which event it is."""
+
+    position: Position
+    recorded_at: datetime
+    tenant: str
+    source: str
+    event_id: str
+
+
+class JournalIntake:
+    """Positions from the journal."""
+
+    def __init__(self, log: EventLog, epoch: str, prefix: str = "") -> None:
+        self._log = log
+        self._epoch = epoch
+        self._prefix = prefix
+
+    @property
+    def epoch(self) -> str:
+        """The nonce in the records of our pump."""
+        return self._epoch
+
+    def stamp(self, row: LogRecord) -> Outgoing:
+        """Write a journaled event as a record that `place` recognises."""
+        headers = (
+            (EPOCH, self._epoch.encode()),
+            (NUMBER, str(row.position.number).encode()),
+            (RECORDED_AT, row.recorded_at.astimezone(UTC).isoformat().encode()),
+            (TENANT, row.tenant.encode()),
+            (SOURCE, row.source.encode()),
+            (EVENT_ID, row.event_id.encode()),
+        )
+        return Outgoing(row.key.encode(), row.body, headers)
+
+    def place(self, record: Record) -> Place | None:
+        """Return where the record's event stands, or None for a foreign record."""
+        headers = dict(record.headers)
+        if headers.get(EPOCH) != self._epoch.encode():
+            return None
+        position = Position(
+            log=self._log.log_id,
+            topic=record.topic.removeprefix(self._prefix),
+            partition=record.partition,
+            number=int(headers[NUMBER]),
+        )
+        recorded_at = datetime.fromisoformat(headers[RECORDED_AT].decode())
+        return Place(
+            position, recorded_at, headers[TENANT].decode(), headers[SOURCE].decode(), headers[EVENT_ID].decode()
+        )
+
+    async def accept(self, events: Sequence[Event], topic: str) -> None:
+        """Keep foreign events; a redelivered one is there already. Raises LogUnavailable, DiskFull."""
+        if events:
+            await self._log.append(events, topic=topic.removeprefix(self._prefix))
+
+
+def read_json(body: bytes | None) -> Any:
+    """Read one event's bytes. Raises TooLarge, and InvalidInput for what is not JSON."""
+    if body is None or not body.strip():
+        raise InvalidInput(faults=(Fault("", "the record has no content; an event is a JSON object"),))
+    if len(body) > limits.EVENT_BYTES:
+        raise TooLarge(f"The event has {len(body)} bytes, at most {limits.EVENT_BYTES}.", limit=limits.EVENT_BYTES)
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise InvalidInput(faults=(Fault("", f"not JSON: {error}"),)) from error
+
+
+def read_event(value: Any) -> Event:
+    """Read an event from its JSON value. Raises UnsupportedVersion, and InvalidInput with each wrong field."""
+    try:
+        major = schema_major(value)
+    except ValueError as error:  # Python refuses to read thousands of digits as a number
+        raise UnsupportedVersion from error
+    if major != SCHEMA_MAJOR:
+        raise UnsupportedVersion(f"The schema version {major} is not known; this release reads {SCHEMA_MAJOR}.x.")
+    try:
+        return parse_event(value)
+    except ValidationError as error:
+        faults = tuple(_fault(dict(found)) for found in error.errors(include_input=False, include_url=False))
+        raise InvalidInput(faults=faults[:MAX_FAULTS]) from error
+
+
+def _fault(found: dict[str, Any]) -> Fault:
+    context = found.get("ctx") or {}
+    limit = next(
+        (str(context[name]) for name in ("max_length", "le", "lt", "ge", "gt", "pattern") if name in context), None
+    )
+    return Fault("/" + "/".join(str(part) for part in found["loc"]), str(found["msg"]), limit)

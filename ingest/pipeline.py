@@ -1,0 +1,260 @@
+"""The pipeline: event → embed → resolve → store → contradictions."""
+
+import asyncio
+import secrets
+from collections.abc import Awaitable
+from contextlib import suppress
+from dataclasses import dataclass
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from ingest.batcher import Batcher
+from ingest.delivery import Backoff, Delivery
+from ingest.embed import EmbedStage
+from ingest.flag import FlagStage
+from ingest.hop import Hop
+from ingest.intake import JournalIntake
+from ingest.lanes import Lanes, Work
+from ingest.letters import Letters
+from ingest.metrics import IngestMetrics
+from ingest.polling import Polling
+from ingest.pump import Pump
+from ingest.refill import Refill
+from ingest.resolve import ResolveStage
+from ingest.store import StoreStage
+from ingest.turns import Turns
+from shared.clock import Clock
+from shared.embedder import Embedder
+from shared.errors import NotReady
+from shared.kafka import BULK, EMBEDDED, EVENTS, RESOLVED, STORED, Publisher, create_topics, topic_name
+from shared.log import EventLog
+from shared.settings import Settings
+from shared.store import KnowledgeReader, KnowledgeWriter
+
+EMBED_WINDOW = 16  # a window's embedding is 0.2 s, so that a revoke and a stop are quick
+WINDOW = 256  # cheap work: the more at once, the fewer requests and transactions
+LIVE_AHEAD = 4_000  # journaled events in the broker's memory that are not stored yet: some 40 MB with their vectors
+BULK_AHEAD = 1_000  # bulk ones: what a live event may find before it in a hop
+LAG_EVERY_S = 1.0
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """A stage as it is polled."""
+
+    name: str
+    topics: tuple[str, ...]
+    work: Work
+    window: int
+
+
+class Pipeline:
+    """All stages of one ingest process, their consumers, and the pumps that feed them.
+
+    ``failed`` is set when something died that should not have: then `stop` the pipeline (and its broker), and begin anew;
+    the journal and the watermarks say from where. A second member of the same groups shares the first one's ``epoch`` and
+    neither pumps nor refills (``pump=False``).
+    """
+
+    def __init__(  # noqa: PLR0917 - its parts, in the order in which they are explained
+        self,
+        settings: Settings,
+        bootstrap: str,
+        log: EventLog,
+        writer: KnowledgeWriter,
+        reader: KnowledgeReader,
+        embedder: Embedder,
+        clock: Clock,
+        *,
+        epoch: str | None = None,
+        pump: bool = True,
+        registry: CollectorRegistry | None = None,
+    ) -> None:
+        self.epoch = epoch or f"{clock.now():%Y%m%dT%H%M%S%f}-{secrets.token_hex(8)}"
+        self.metrics = IngestMetrics(registry)
+        self.failed = asyncio.Event()
+        self._settings = settings
+        self._bootstrap = bootstrap
+        self._event_log = log
+        self._writer = writer
+        self._reader = reader
+        self._embedder = embedder
+        self._clock = clock
+        self._pumping = pump
+        self._publisher: Publisher | None = None
+        self._polling: Polling | None = None
+        self._pumps: tuple[Pump, ...] = ()
+        self._lanes: dict[str, Lanes] = {}
+        self._owner: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
+
+    async def start(self) -> None:
+        """Make topics, refill, join the groups, begin to pump. Raises LogUnavailable, InvalidInput."""
+        embedded = self._settings.kafka_bootstrap is None
+        prefix, partitions = self._settings.topic_prefix, self._event_log.partitions
+        if self._pumping:
+            await create_topics(self._bootstrap, partitions, prefix=prefix, replace=embedded)
+        self._publisher = await self._open_publisher(prefix, idempotent=not embedded)
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._owner = asyncio.create_task(self._own(ready), name="pipeline")
+        try:
+            await ready
+        except BaseException:
+            await self.stop()
+            raise
+        _log.info("pipeline.started", epoch=self.epoch)
+
+    async def refill(self) -> None:
+        """Give the compacted topics what the store holds, within an epoch of this pipeline. `start` has done it once."""
+        hop = self._hop("refill")
+        await Refill(hop, self._reader, self._writer, self._event_log.partitions).run(self.epoch)
+
+    async def stop(self, drain_s: float | None = None) -> None:
+        """Stop in order: no new records; finish those in hand; commit; leave the groups; end the tasks; disconnect."""
+        limit_s = self._settings.drain_s if drain_s is None else drain_s
+        await asyncio.gather(*(lanes.close(limit_s) for lanes in self._lanes.values()))
+        if self._polling is not None:
+            await _within(self._polling.stop(), self._settings.drain_s)
+        self._stopping.set()
+        if self._owner is not None:
+            self._owner.cancel()
+            await asyncio.gather(self._owner, return_exceptions=True)
+        if self._publisher is not None:
+            await _within(self._publisher.close(), self._settings.drain_s)
+        _log.info("pipeline.stopped", epoch=self.epoch)
+
+    def lag(self) -> dict[str, int]:
+        """Return, per stage, how many records are known to wait; ``pump``: published events that are not through."""
+        lags = {name: lanes.waiting() for name, lanes in self._lanes.items()}
+        return {"pump": sum(pump.ahead() for pump in self._pumps), **lags}
+
+    async def idle(self) -> bool:
+        """Tell whether nothing is left to do: every journaled event is through, and no stage has records waiting.
+
+        A stage's consumers are asked at the broker, so that a foreign record that was just published counts.
+        """
+        for lanes in self._lanes.values():
+            if await lanes.behind():
+                return False
+        return all([await pump.idle() for pump in self._pumps])
+
+    # how it is put together
+
+    def _stages(self, batcher: Batcher) -> tuple[_Stage, ...]:
+        partitions = self._event_log.partitions
+        intake, turns = self._intake(), Turns(self._settings.embed_threads)
+        embed = EmbedStage(self._hop("embed"), intake, self._writer, self._embedder, turns)
+        resolve = ResolveStage(self._hop("resolve"))
+        store = StoreStage(self._hop("store"), batcher, partitions, self._clock, self.metrics)
+        flag = FlagStage(self._hop("contradictions"), self._reader, self._writer, partitions, self._clock)
+        return (
+            _Stage("embed", (EVENTS, BULK), embed.work, EMBED_WINDOW),
+            _Stage("resolve", (EMBEDDED,), resolve.work, WINDOW),
+            _Stage("store", (RESOLVED,), store.work, WINDOW),
+            _Stage("contradictions", (STORED,), flag.work, WINDOW),
+        )
+
+    def _make_pumps(self) -> tuple[Pump, ...]:
+        if not self._pumping:
+            return ()
+        return tuple(
+            Pump(
+                topic,
+                log=self._event_log,
+                intake=self._intake(),
+                publisher=self._open(),
+                reader=self._reader,
+                delivery=self._delivery("pump"),
+                bound=bound,
+            )
+            for topic, bound in ((EVENTS, LIVE_AHEAD), (BULK, BULK_AHEAD))
+        )
+
+    def _delivery(self, stage: str) -> Delivery:
+        backoff = Backoff(self._settings.retry_base_s)
+        return Delivery(stage, self._settings.retry_attempts, backoff, self.metrics)
+
+    def _hop(self, stage: str) -> Hop:
+        letters = Letters(self._event_log, self._open(), self._clock, self.metrics)
+        return Hop(self._delivery(stage), letters, self._open())
+
+    def _intake(self) -> JournalIntake:
+        return JournalIntake(self._event_log, self.epoch, self._settings.topic_prefix)
+
+    def _open(self) -> Publisher:
+        if self._publisher is None:
+            raise NotReady("The pipeline has not been started.")
+        return self._publisher
+
+    async def _open_publisher(self, prefix: str, *, idempotent: bool) -> Publisher:
+        return await Publisher.open(self._bootstrap, prefix=prefix, idempotent=idempotent)
+
+    # how it lives
+
+    async def _own(self, ready: "asyncio.Future[None]") -> None:
+        """Own every task. One that dies ends all of them, and is told by ``failed``."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                await self._begin(tasks)
+                ready.set_result(None)
+                await self._stopping.wait()
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001 - told to whoever waits, once
+            self._fail(error)
+            if not ready.done():
+                ready.set_exception(_first(error))
+
+    async def _begin(self, tasks: asyncio.TaskGroup) -> None:
+        batcher = Batcher(self._writer)
+        tasks.create_task(batcher.run(), name="batcher")
+        self._polling = Polling(self._bootstrap, self._fail)
+        for stage in self._stages(batcher):
+            self._add(stage, self._polling, tasks)
+        if self._pumping:
+            await self.refill()
+        await self._polling.start()
+        self._pumps = self._make_pumps()
+        for pump in self._pumps:
+            tasks.create_task(pump.run(), name=f"pump-{pump.topic}")
+        tasks.create_task(self._watch(), name="lag")
+
+    def _add(self, stage: _Stage, polling: Polling, tasks: asyncio.TaskGroup) -> None:
+        settings = self._settings
+        lanes = Lanes(
+            stage.name,
+            stage.work,
+            tasks,
+            self.metrics,
+            window=stage.window,
+            limit=settings.lane_records,
+            drain_s=settings.drain_s,
+        )
+        self._lanes[stage.name] = lanes
+        topics = [topic_name(settings.topic_prefix, topic) for topic in stage.topics]
+        polling.add(topics, f"{settings.topic_prefix}cortex-{stage.name}", lanes)
+        tasks.create_task(lanes.commit_forever(), name=f"commit-{stage.name}")
+
+    async def _watch(self) -> None:
+        while True:
+            self.metrics.lag(self.lag())
+            await asyncio.sleep(LAG_EVERY_S)
+
+    def _fail(self, error: Exception) -> None:
+        _log.error("pipeline.failed", error=repr(_first(error)), exc_info=error)
+        self.failed.set()
+
+
+def _first(error: Exception) -> Exception:
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+async def _within(closing: Awaitable[None], limit_s: float) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(limit_s):
+            await closing

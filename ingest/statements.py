@@ -1,0 +1,188 @@
+"""A sentence as the comparison sees it: content words, names, quantities, dates, and whether it is denied."""
+
+import re
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final
+
+from ingest.dates import Day, find_days
+from ingest.values import Quantity, find_quantities
+from ingest.vocabulary import CESSATION, FUNCTION_WORDS, HEDGES, NEGATORS, VERBS
+from shared.text import sentences, terms
+
+STATEMENTS: Final = 60
+"""Sentences of one unit that are compared: pairs grow with the square, and a unit is a passage, not a book."""
+SENTENCE_CHARS: Final = 600
+"""A longer 'sentence' is a table, a log or code: nothing here reads those."""
+
+_TOKEN: Final = re.compile(r"[^\W_]+(?:[.'’+#/_-]+[^\W_]+)*[+#]*")
+_CONTRAST: Final = re.compile(
+    r"(?:,\s*(?:and\s+)?not\b(?!\s+only\b)|\s(?:instead of|rather than|as opposed to)\b)[^,;.]*", re.IGNORECASE
+)
+_CHOSEN_OVER: Final = re.compile(r"(\b(?:chose|chosen|prefer(?:s|red)?|picked|selected)\b[^,;.]*?)\sover\s[^,;.]*", re.IGNORECASE)
+_NOT_ONLY: Final = re.compile(r"\bnot\s+(?:only|just|merely|to mention)\b", re.IGNORECASE)
+_CLAUSE: Final = re.compile(
+    r"\s*(?:;|—|\s–\s|,?\s(?:but|however|although|though|whereas|while|because|since)\b|,\s(?:and|so|yet)\b)\s*,?", re.IGNORECASE
+)
+_CONTINUES: Final = re.compile(r"\s+\w+ing\b", re.IGNORECASE)
+_CONDITION: Final = re.compile(r"^\W*(?:if|when|whenever|unless|until|in case|should|assuming)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Word:
+    """A content word: its stem, how it stands in the text, and where. ``subject``: it stands before the main verb."""
+
+    stem: str
+    surface: str
+    start: int
+    end: int
+    subject: bool
+    name: bool
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One sentence or clause. ``frame`` has every word in order with content words stemmed, for alignment."""
+
+    text: str
+    words: tuple[Word, ...]
+    verbs: tuple[tuple[int, str], ...]
+    quantities: tuple[Quantity, ...]
+    days: tuple[Day, ...]
+    negations: int
+    hedged: bool
+    main_verb: int
+
+    @property
+    def denied(self) -> bool:
+        """Whether an odd number of negations stands in it: two cancel."""
+        return self.negations % 2 == 1
+
+    @property
+    def subject(self) -> frozenset[str]:
+        """The stems before the main verb."""
+        return frozenset(word.stem for word in self.words if word.subject)
+
+    @property
+    def stems(self) -> frozenset[str]:
+        """All stems."""
+        return frozenset(word.stem for word in self.words)
+
+    def verb_before(self, position: int) -> str | None:
+        """Return the nearest verb before a position, lower-case."""
+        before = [verb for start, verb in self.verbs if start < position]
+        return before[-1] if before else None
+
+
+@lru_cache(maxsize=2_048)  # a unit is compared with up to 200 others, and each of those again later
+def read_statements(text: str) -> tuple[Statement, ...]:
+    """Read the sentences of a text; questions, and sentences without content, are left out."""
+    spans = sentences(text)[:STATEMENTS]
+    found = (read_statement(text[start:end]) for start, end in spans if end - start <= SENTENCE_CHARS)
+    return tuple(statement for statement in found if statement.words and not statement.text.rstrip().endswith("?"))
+
+
+@lru_cache(maxsize=4_096)
+def clauses_of(statement: Statement) -> tuple[Statement, ...]:
+    """Split at 'but', 'however', ';' and the like: a negation reaches no further. A clause without a subject of its own
+    takes over that of the clause before it.
+    """
+    parts = [part for part in _CLAUSE.split(statement.text) if part and part.strip(" ,.")]
+    if len(parts) < 2:
+        return (statement,)
+    clauses: list[Statement] = []
+    for part in parts:
+        clause = read_statement(part)
+        if clauses and clause.words and not clause.subject:
+            inherited = tuple(word for word in clauses[-1].words if word.subject)
+            clause = replace(clause, words=inherited + clause.words)
+        if clause.words:
+            clauses.append(clause)
+    return tuple(clauses)
+
+
+def read_statement(text: str) -> Statement:
+    """Read one sentence or clause. What it only contrasts with ('not Y', 'instead of Y', 'over Y') is left out."""
+    text = _CHOSEN_OVER.sub(r"\1", _CONTRAST.sub("", text.replace("’", "'"))).strip()
+    days = find_days(text)
+    quantities = find_quantities(text, tuple((day.start, day.end) for day in days))
+    taken = [(item.start, item.end) for item in (*days, *quantities)]
+    tokens = [match for match in _TOKEN.finditer(text) if not _inside(match.start(), taken)]
+    verbs = tuple((match.start(), match[0].lower()) for match in tokens if _is_verb(match, text))
+    main_verb = _main_verb(verbs, len(text))
+    words = tuple(_word(match, main_verb, text) for match in tokens if _has_content(match[0], text[match.end() :]))
+    lowered = [match[0].lower() for match in tokens]
+    return Statement(
+        text=text,
+        words=words,
+        verbs=verbs,
+        quantities=quantities,
+        days=days,
+        negations=_count_negations(_NOT_ONLY.sub(" ", text)),
+        hedged=bool(_CONDITION.match(text)) or not HEDGES.isdisjoint(lowered),
+        main_verb=main_verb,
+    )
+
+
+@lru_cache(maxsize=16_384)
+def stem_of(word: str) -> str:
+    """Return the word as the index has it: the first term of the one analyser."""
+    found = terms(word)
+    return found[0] if found else word.lower()
+
+
+def _word(match: re.Match[str], main_verb: int, text: str) -> Word:
+    surface = match[0].removesuffix("'s").removesuffix("'")
+    return Word(
+        stem=stem_of(surface),
+        surface=surface,
+        start=match.start(),
+        end=match.start() + len(surface),
+        subject=match.start() < main_verb,
+        name=is_name(surface, first=not text[: match.start()].strip(" \"'([*-")),
+    )
+
+
+def is_name(surface: str, *, first: bool) -> bool:
+    """Say whether a word is written as a name: a capital inside a sentence, mixed case, or letters with digits."""
+    letters = [character for character in surface if character.isalpha()]
+    if not letters:
+        return False
+    mixed = any(character.isupper() for character in surface[1:]) or any(character.isdigit() for character in surface)
+    return mixed or (surface[0].isupper() and not first)
+
+
+def _is_verb(match: re.Match[str], text: str) -> bool:
+    word = match[0].lower()
+    if word in VERBS:
+        return not (match[0][0].isupper() and text[: match.start()].strip())
+    return word.endswith("ed") and len(word) > 4 and match.start() > 0 and match[0].islower()
+
+
+def _main_verb(verbs: tuple[tuple[int, str], ...], end: int) -> int:
+    """Return where the subject ends. A verb in first place counts only where no other follows: 'Use X for Y'."""
+    later = [start for start, _ in verbs if start > 0]
+    return later[0] if later else (0 if verbs else end)
+
+
+def _has_content(token: str, rest: str) -> bool:
+    word = token.lower().removesuffix("'s")
+    if word in CESSATION and _CONTINUES.match(rest):
+        return False
+    return word not in FUNCTION_WORDS and word not in NEGATORS
+
+
+def _count_negations(text: str) -> int:
+    tokens = [match[0].lower() for match in _TOKEN.finditer(text)]
+    count = 0
+    for index, token in enumerate(tokens):
+        following = tokens[index + 1] if index + 1 < len(tokens) else ""
+        if token in NEGATORS or token.endswith("n't"):
+            count += token != "nor"
+        elif (token in CESSATION and following.endswith("ing")) or (token in {"fails", "failed", "refuses"} and following == "to"):
+            count += 1
+    return count
+
+
+def _inside(position: int, spans: list[tuple[int, int]]) -> bool:
+    return any(start <= position < end for start, end in spans)

@@ -1,0 +1,127 @@
+"""store: effects become durable, with their watermark; then receipts and graph contributions go out."""
+
+from collections.abc import Sequence
+from datetime import UTC
+
+import numpy as np
+
+from ingest.batcher import Batcher
+from ingest.delivery import Hopeless
+from ingest.hop import Hop, Hopped
+from ingest.intake import read_event
+from ingest.lanes import Draining
+from ingest.metrics import IngestMetrics
+from schemas.graph import Contribution
+from schemas.messages import Receipt, ReceiptOutcome
+from shared.clock import Clock
+from shared.embedder import Vectors
+from shared.kafka import GRAPH, STORED, Outgoing, Record, partition_of
+from shared.store import Applied, Effect
+
+
+class StoreStage:
+    """From ``cortex.resolved`` to ``cortex.stored`` and ``cortex.graph``."""
+
+    def __init__(self, hop: Hop, batcher: Batcher, partitions: int, clock: Clock, metrics: IngestMetrics) -> None:
+        self._hop = hop
+        self._batcher = batcher
+        self._partitions = partitions
+        self._clock = clock
+        self._metrics = metrics
+
+    async def work(self, records: Sequence[Record], draining: Draining) -> int:
+        """Make a window durable, all of it: it is one transaction a tenant, so there is no stopping in between."""
+        del draining
+        effects = [effect for record in records if (effect := await self._read(record)) is not None]
+        applied = await self._apply(effects)
+        await self._contribute([contribution for one in applied for contribution in one.contributions])
+        receipts = [_receipt(effect, one) for effect, one in zip(effects, applied, strict=True)]
+        await self._hop.publish(STORED, records[0].partition, receipts)
+        for effect in effects:
+            self._metrics.searchable((self._clock.now() - effect.message.recorded_at).total_seconds())
+        return len(records)
+
+    async def _read(self, record: Record) -> Effect | None:
+        hopped = await self._hop.read(record)
+        if hopped is None:
+            return None
+        if hopped.idle:
+            return Effect(hopped.message, None)
+
+        async def work() -> Effect:
+            return Effect(hopped.message, read_event(hopped.message.event), _vectors(hopped))
+
+        read = await self._hop.attempt(hopped, work)
+        return Effect(read.message, None) if isinstance(read, Hopped) else read
+
+    async def _apply(self, effects: Sequence[Effect]) -> list[Applied]:
+        """Apply tenant by tenant, each in order, and answer in the order of the effects."""
+        places: dict[str | None, list[int]] = {}
+        for place, effect in enumerate(effects):
+            places.setdefault(effect.message.tenant, []).append(place)
+        answers: dict[int, Applied] = {}
+        for tenant, mine in places.items():
+            chosen = [effects[place] for place in mine]
+            applied = [_nowhere(effect) for effect in chosen] if tenant is None else await self._write(tenant, chosen)
+            answers.update(zip(mine, applied, strict=True))
+        return [answers[place] for place in range(len(effects))]
+
+    async def _write(self, tenant: str, effects: Sequence[Effect]) -> list[Applied]:
+        try:
+            return await self._hop.delivery.insist(lambda: self._batcher.apply(tenant, effects))
+        except Exception:  # noqa: BLE001 - one of them is to blame: each alone, by the rules
+            return [await self._write_one(tenant, effect) for effect in effects]
+
+    async def _write_one(self, tenant: str, effect: Effect) -> Applied:
+        try:
+            return (await self._hop.delivery.attempt(lambda: self._batcher.apply(tenant, [effect])))[0]
+        except Hopeless as reason:
+            marker = await self._hop.bury(effect.message, reason)
+            mark = Effect(marker.message, None)
+            return (await self._hop.delivery.insist(lambda: self._batcher.apply(tenant, [mark])))[0]
+
+    async def _contribute(self, contributions: Sequence[Contribution]) -> None:
+        by_partition: dict[int, list[Outgoing]] = {}
+        for contribution in contributions:
+            key = contribution_key(contribution)
+            by_partition.setdefault(partition_of(key, self._partitions), []).extend(contribution_records(contribution))
+        for partition, messages in by_partition.items():
+            await self._hop.publish(GRAPH, partition, messages)
+
+
+def contribution_key(contribution: Contribution) -> bytes:
+    """Return the key under which the compacted topic keeps the newest."""
+    return f"{contribution.tenant}/{contribution.id}".encode()
+
+
+def contribution_records(contribution: Contribution) -> list[Outgoing]:
+    """Write a contribution; a removal is said, and then a tombstone lets compaction forget it."""
+    key = contribution_key(contribution)
+    said = Outgoing(key, contribution.model_dump_json(exclude_none=True).encode())
+    return [said, Outgoing(key, None)] if contribution.removed else [said]
+
+
+def _vectors(hopped: Hopped) -> Vectors | None:
+    embedding = hopped.message.embedding
+    if embedding is None:
+        return None
+    flat = np.frombuffer(hopped.vectors, dtype="<f4").astype(np.float32, copy=False)
+    return flat.reshape(embedding.rows, embedding.dims)
+
+
+def _receipt(effect: Effect, applied: Applied) -> Outgoing:
+    return Outgoing(effect.message.key.encode(), applied.receipt.model_dump_json(exclude_none=True).encode())
+
+
+def _nowhere(effect: Effect) -> Applied:
+    """The receipt of a dead event whose tenant nobody knows: there is no store to write a watermark in."""
+    message = effect.message
+    receipt = Receipt(
+        position=message.position,
+        recorded_at=message.recorded_at.astimezone(UTC),
+        tenant=None,
+        event_id=message.event_id,
+        event_source=message.event_source,
+        outcome=ReceiptOutcome.DEAD,
+    )
+    return Applied(receipt)

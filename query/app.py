@@ -1,0 +1,74 @@
+"""The query service: one place that wires everything."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import anyio
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+
+from query.access import Access
+from query.admission import Admission
+from query.endpoint import Endpoint, State
+from query.gateway import Gateway
+from query.metrics import Metrics
+from query.middleware import LoopbackGuard, RequestLine
+from query.openapi import build_openapi, plain_path
+from query.parts import Parts, open_parts
+from query.problems import on_error
+from query.routes_context import CONTEXT
+from query.routes_events import EVENTS
+from query.routes_graph import GRAPH
+from query.routes_health import HEALTH, release
+from query.routes_units import UNITS
+from query.stream import Desk, StreamTimes
+from shared.errors import CortexError
+from shared.settings import Settings
+
+ENDPOINTS: tuple[Endpoint, ...] = (*CONTEXT, *UNITS, *GRAPH, *EVENTS, *HEALTH)
+"""Every route; more exact paths stand before those that take the rest of the path."""
+
+
+def create_app(settings: Settings, parts: Parts | None = None) -> Starlette:
+    """Build the service. ``parts`` are opened by the lifespan unless they are given, and then closed by their owner.
+
+    Raises Forbidden for an address beyond loopback without tokens, InvalidInput for a tokens file that cannot be used.
+    """
+    access = Access.from_settings(settings)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[State]:
+        async with _opened(settings, parts) as opened, anyio.create_task_group() as group:
+            opened.start(group)
+            yield _state(settings, access, opened)
+            group.cancel_scope.cancel()
+
+    guards = [Middleware(LoopbackGuard)] if access.trusts_everybody else []
+    app = Starlette(
+        routes=[endpoint.route() for endpoint in ENDPOINTS],
+        middleware=[Middleware(RequestLine), *guards],
+        exception_handlers={CortexError: on_error, HTTPException: on_error, Exception: on_error},
+        lifespan=lifespan,
+    )
+    app.state.openapi = build_openapi(ENDPOINTS, release(), trusted=access.trusts_everybody)
+    app.state.addresses = {f"{one.method} {plain_path(one.path)}": one.summary for one in ENDPOINTS}
+    app.router.redirect_slashes = False  # an address has one form; a redirect would hide the other's mistake
+    return app
+
+
+def _opened(settings: Settings, parts: Parts | None) -> AbstractAsyncContextManager[Parts]:
+    return open_parts(settings) if parts is None else contextlib.nullcontext(parts)
+
+
+def _state(settings: Settings, access: Access, parts: Parts) -> State:
+    metrics = Metrics()
+    admission = Admission(running=settings.concurrent_answers, waiting=settings.waiting_answers, metrics=metrics)
+    return State(
+        parts=parts,
+        access=access,
+        gateway=Gateway(parts.log, metrics),
+        desk=Desk(parts.answers, admission, metrics, StreamTimes.from_settings(settings)),
+        metrics=metrics,
+    )

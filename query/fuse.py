@@ -1,0 +1,146 @@
+"""Fusion: ranked lists into one, with every term of a score named."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from query.boosts import BoostBasis, boost
+from schemas.answers import Result, ScoreTerm
+from schemas.units import Sensitivity
+from shared.store import PassageHit, StoredUnit
+
+RRF_K: Final = 10
+"""Measured better than 60 on all eight sets (models.md, 3)."""
+
+RRF_PREFIX: Final = "rrf."
+"""Terms of this prefix are summed; all others multiply the sum."""
+
+
+@dataclass
+class Candidate:
+    """A passage on its way to a result: its unit that is shown, its rank in each arm, its nearness to the question."""
+
+    passage_id: int
+    unit: StoredUnit
+    arms: dict[str, int]
+    terms: tuple[ScoreTerm, ...]
+    similarity: float = 0.0
+    also: tuple[str, ...] = ()
+    sources: frozenset[str] = field(default_factory=frozenset)
+    corroborations: int = 1
+
+    @property
+    def score(self) -> float:
+        """What the terms spell out."""
+        return score_of(self.terms)
+
+
+def fuse_ranks(
+    arms: Mapping[str, Sequence[PassageHit]], weights: Mapping[str, float]
+) -> dict[int, tuple[ScoreTerm, ...]]:
+    """Fuse ranked lists by weighted reciprocal rank (Cormack et al. 2009): weight / (k + rank), rank from 1, k = 10.
+
+    Returns per passage its summands, arms in name order. A weight of 0 removes an arm; an empty list adds nothing.
+    """
+    fused: dict[int, list[ScoreTerm]] = {}
+    for arm in sorted(arms):
+        weight = weights.get(arm, 1.0)
+        if weight <= 0:
+            continue
+        for rank, hit in enumerate(arms[arm], start=1):
+            term = ScoreTerm(name=f"{RRF_PREFIX}{arm}", value=weight / (RRF_K + rank), detail=f"rank {rank}")
+            fused.setdefault(hit.passage_id, []).append(term)
+    return {passage: tuple(terms) for passage, terms in fused.items()}
+
+
+def score_of(terms: Sequence[ScoreTerm]) -> float:
+    """Return (sum of the rrf terms) × (product of the others): the score that the terms spell out. No terms: 0."""
+    summed = math.fsum(term.value for term in terms if term.name.startswith(RRF_PREFIX))
+    return summed * math.prod(term.value for term in terms if not term.name.startswith(RRF_PREFIX))
+
+
+def best_passages(fused: Mapping[int, tuple[ScoreTerm, ...]], limit: int) -> list[int]:
+    """Return the passages with the highest fused scores, best first, ties by id."""
+    return sorted(fused, key=lambda passage: (-score_of(fused[passage]), passage))[:limit]
+
+
+def candidates_of(
+    order: Sequence[int],
+    fused: Mapping[int, tuple[ScoreTerm, ...]],
+    arms: Mapping[str, Sequence[PassageHit]],
+    units: Mapping[str, StoredUnit],
+    similarities: Mapping[int, float],
+) -> list[Candidate]:
+    """Make a candidate of each passage: its newest unit is shown, the others of the same text are ``also``.
+
+    A passage none of whose units is live any more is left out.
+    """
+    ids: dict[int, tuple[str, ...]] = {}
+    ranks: dict[int, dict[str, int]] = {}
+    for arm in sorted(arms):
+        for rank, hit in enumerate(arms[arm], start=1):
+            ids.setdefault(hit.passage_id, hit.unit_ids)
+            ranks.setdefault(hit.passage_id, {})[arm] = rank
+    found = []
+    for passage in order:
+        live = [unit_id for unit_id in ids[passage] if unit_id in units]
+        if not live:
+            continue
+        shown = units[live[0]]
+        found.append(
+            Candidate(
+                passage_id=passage,
+                unit=shown,
+                arms=ranks[passage],
+                terms=fused[passage],
+                similarity=similarities.get(passage, 0.0),
+                also=tuple(live[1:]),
+                sources=frozenset(units[unit_id].known.state.source for unit_id in live),
+                corroborations=shown.known.state.corroborations,
+            )
+        )
+    return found
+
+
+def rank_candidates(candidates: Sequence[Candidate], basis: BoostBasis) -> list[Candidate]:
+    """Apply the bounded boosts and order by score, best first, ties by unit id."""
+    for candidate in candidates:
+        known = candidate.unit.known
+        candidate.terms = (*candidate.terms, *boost(known, candidate.corroborations, basis))
+    return sorted(candidates, key=lambda candidate: (-candidate.score, candidate.unit.known.unit.id))
+
+
+def result_of(
+    candidate: Candidate, rank: int, *, basis: BoostBasis, contested: bool, visible: frozenset[str], explain: bool
+) -> Result:
+    """Make the answer's result of a candidate. ``superseded_by`` is named only when it is ``visible`` here."""
+    unit, state = candidate.unit.known.unit, candidate.unit.known.state
+    ended = state.held_until is not None and state.held_until <= basis.at
+    return Result(
+        rank=rank,
+        citation=f"[{rank}]",
+        unit_id=unit.id,
+        text=unit.text,
+        title=unit.title,
+        type=unit.type,
+        scope=unit.scope.key,
+        sensitivity=Sensitivity(unit.sensitivity),
+        trusted=unit.origin.trusted,
+        score=candidate.score,
+        arms=dict(sorted(candidate.arms.items())),
+        terms=candidate.terms if explain else (),
+        occurred_at=unit.occurred_at,
+        recorded_at=state.recorded_at,
+        valid_from=unit.valid_from,
+        valid_until=unit.valid_until,
+        status="superseded" if state.superseded_by else "ended" if ended else "contested" if contested else "current",
+        superseded_by=state.superseded_by if state.superseded_by in visible else None,
+        creator=unit.origin.creator_entity_id,
+        source=state.source,
+        source_ref=unit.origin.source_ref,
+        document_id=unit.document_id,
+        part=unit.part,
+        corroborations=candidate.corroborations,
+        also=candidate.also,
+    )

@@ -1,0 +1,210 @@
+"""Reading what came in: bounded bodies, strict parameters, and faults that point to the field."""
+
+import re
+from collections.abc import Iterable, Mapping
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from urllib.parse import parse_qsl
+
+import orjson
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from schemas.times import Moment
+from shared.errors import Fault, InvalidInput, TooLarge
+
+ASK_BYTES = 64 * 1024  # a question of 4,000 characters in any script, with every option
+QUERY_FIELDS = 200  # parameters in one address: 64 scopes, every type and level, and room
+REPEATED = (tuple, list, set, frozenset)
+DIGITS = re.compile(r"-?\d+$")
+LOST_PLUS = re.compile(r"(.*\d\d:\d\d(?::\d\d(?:\.\d+)?)?) (\d\d:?\d\d)$")
+BASIC_DATE_DIGITS = 8  # 20260301: read as JSON's string reads it, a basic ISO date
+LIMIT_WORDS = {
+    "max_length": "at most {} long",
+    "min_length": "at least {} long",
+    "le": "at most {}",
+    "lt": "less than {}",
+    "ge": "at least {}",
+    "gt": "more than {}",
+    "pattern": "the pattern {}",
+    "expected": "one of {}",
+    "expected_tags": "one of {}",
+}
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """Read a body of at most ``limit`` bytes; raises TooLarge without reading more than that."""
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > limit:
+        raise TooLarge(f"the body has {int(declared)} bytes, at most {limit} are taken", limit=limit)
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise HTTPException(415, "the body is encoded: send it as it is")
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > limit:
+            raise TooLarge(f"the body has more than {limit} bytes", limit=limit)
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def media_type(request: Request) -> str:
+    """Return the body's media type, lower case, without parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def parse_json(body: bytes) -> Any:
+    """Read JSON. NaN, lone surrogates, invalid UTF-8 and deep nesting are refused (InvalidInput)."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        fault = Fault("", f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}")
+        raise InvalidInput(faults=(fault,)) from error
+
+
+def validate(model: type[Model], value: Any) -> Model:
+    """Read a value as a model; raises InvalidInput whose faults carry JSON Pointers."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise InvalidInput(faults=faults_of(error, value)) from error
+    except RecursionError as error:
+        raise InvalidInput(faults=(nesting_fault(""),)) from error
+
+
+def nesting_fault(pointer: str) -> Fault:
+    """The fault of a value that is nested beyond what any field holds."""
+    return Fault(pointer, "nested too deeply")
+
+
+def query_parameters(request: Request) -> list[tuple[str, str]]:
+    """Return the address's parameters in order, decoded strictly: bytes that are no UTF-8 are a fault."""
+    try:
+        return parse_qsl(
+            request.scope["query_string"].decode("ascii"),
+            keep_blank_values=True,
+            max_num_fields=QUERY_FIELDS,
+            errors="strict",
+        )
+    except ValueError as error:
+        fault = Fault("", "the address's parameters cannot be read", limit=f"UTF-8, at most {QUERY_FIELDS} parameters")
+        raise InvalidInput(faults=(fault,)) from error
+
+
+def read_parameters(model: type[Model], pairs: Iterable[tuple[str, str]]) -> Model:
+    """Read parameters as a model: repeated ones fill a sequence, unknown ones and other repetitions are faults."""
+    values: dict[str, Any] = {}
+    faults: list[Fault] = []
+    fields = parameters_of(model)
+    for name, text in pairs:
+        field = fields.get(name)
+        if field is None:
+            known = ", ".join(sorted(fields)) or "none"
+            faults.append(Fault(name, "unknown parameter", limit=f"known here: {known}"))
+        elif is_repeated(field):
+            values.setdefault(name, []).append(text)
+        elif name in values:
+            faults.append(Fault(name, "given more than once"))
+        else:
+            values[name] = _moment_text(name, text) if mentions(field.annotation, Moment) else text
+    if faults:
+        raise InvalidInput(faults=tuple(faults))
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        named = tuple(Fault(f.field.lstrip("/"), f.message, f.limit) for f in faults_of(error, values))
+        raise InvalidInput(faults=named) from error
+
+
+def parameters_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Return a model's fields by the name that an address uses for them."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
+
+
+def is_repeated(field: FieldInfo) -> bool:
+    """Whether a parameter may be given several times."""
+    return any(mentions(field.annotation, kind) for kind in REPEATED)
+
+
+def mentions(annotation: Any, wanted: type) -> bool:
+    """Whether a type is ``wanted``, or a union or annotation that contains it."""
+    origin = get_origin(annotation)
+    if annotation is wanted or origin is wanted:
+        return True
+    if origin in (Union, UnionType, Annotated):
+        return any(mentions(part, wanted) for part in get_args(annotation))
+    return False
+
+
+def _moment_text(name: str, text: str) -> Any:
+    """Give a moment in an address the forms it has in JSON: milliseconds, and an object with a zone.
+
+    A ``+`` that was not percent-encoded arrives as a space; before an offset nothing else can be meant.
+    """
+    if DIGITS.match(text) and len(text) != BASIC_DATE_DIGITS:
+        return int(text[:20])
+    if text.startswith("{"):
+        try:
+            return orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            raise InvalidInput(faults=(Fault(name, f"not JSON: {error.msg}"),)) from error
+    lost = LOST_PLUS.match(text)
+    return f"{lost[1]}+{lost[2]}" if lost else text
+
+
+def faults_of(error: ValidationError, value: Any, base: str = "") -> tuple[Fault, ...]:
+    """Translate Pydantic's findings: each a JSON Pointer below ``base``, a message and the limit that was met."""
+    faults: dict[tuple[str, str], Fault] = {}
+    for found in error.errors(include_url=False, include_input=False):
+        context: Mapping[str, Any] = found.get("ctx") or {}
+        location = ("type",) if found["type"].startswith("union_tag") else found["loc"]
+        pointer = base + _pointer(location, value, missing=found["type"] in {"missing", "union_tag_not_found"})
+        message = _message(found["type"], found["msg"])
+        faults.setdefault((pointer, message), Fault(pointer, message, _limit(context)))
+    return tuple(faults.values())
+
+
+def _message(kind: str, message: str) -> str:
+    if kind == "extra_forbidden":
+        return "unknown field"
+    if kind == "missing":
+        return "required, but not there"
+    if kind.startswith("union_tag"):
+        return "not a kind of event that is known"
+    return message.removeprefix("Value error, ")
+
+
+def _limit(context: Mapping[str, Any]) -> str | None:
+    for name, words in LIMIT_WORDS.items():
+        if name in context:
+            value = context[name]
+            if name == "expected_tags":
+                value = ", ".join(re.findall(r"'([^']+)'>", value))
+            return words.format(f"{value:g}" if isinstance(value, float) else value)
+    return None
+
+
+def _pointer(location: tuple[int | str, ...], value: Any, *, missing: bool) -> str:
+    """Write a JSON Pointer (RFC 6901). Names of union members stand in Pydantic's location but not in the input."""
+    parts: list[str] = []
+    for place, part in enumerate(location):
+        found, inner = _step(value, part)
+        if found:
+            value = inner
+        elif not (place == len(location) - 1 and missing):
+            continue
+        parts.append(str(part).replace("~", "~0").replace("/", "~1"))
+    return "".join(f"/{part}" for part in parts)
+
+
+def _step(value: Any, part: int | str) -> tuple[bool, Any]:
+    if isinstance(value, dict) and part in value:
+        return True, value[part]
+    if isinstance(value, list | tuple) and isinstance(part, int) and part < len(value):
+        return True, value[part]
+    return False, None

@@ -1,0 +1,312 @@
+"""The rules of tier 1: which words speak for which purpose, and the phrases in which they do not.
+
+Every pattern is matched case-folded and at word boundaries, with its inflections written out: "policies" counts as
+"policy" does, "prefix" never counts as "fix". Weights: 4 settles a purpose against one ordinary word of another, 3 is
+a word that stands for the purpose, 2 needs no second witness but yields to a 3, 1 only adds. Under `THRESHOLD` the
+question is general.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from schemas.intent import Purpose
+
+THRESHOLD: Final = 2.0
+
+SPECIFICITY: Final = (
+    Purpose.SECURITY,
+    Purpose.POLICY,
+    Purpose.REVIEW,
+    Purpose.DEBUGGING,
+    Purpose.ARCHITECTURE,
+    Purpose.HOW_TO,
+    Purpose.ONBOARDING,
+)
+"""At equal scores the narrower purpose wins: a how-to about security is a security question, not the reverse."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One pattern and how much it says for its purpose. A rule counts once however often it matches."""
+
+    purpose: Purpose
+    weight: float
+    pattern: re.Pattern[str]
+
+
+def _rules(purpose: Purpose, *table: tuple[float, str]) -> tuple[Rule, ...]:
+    return tuple(Rule(purpose, weight, re.compile(rf"(?<!\w)(?:{pattern})(?!\w)")) for weight, pattern in table)
+
+
+MASKS: Final = tuple(
+    re.compile(rf"(?<!\w)(?:{phrase})(?!\w)")
+    for phrase in (
+        r"(?:issue|bug|error) (?:tracker|tracking|template|budget|message style)s?",
+        r"(?:dependency|constructor|setter) injection",
+        r"standard (?:library|libraries|input|output|error|deviation|edition)",
+        r"design (?:system|team|tokens?|files?|agency)",
+        r"(?:review|security|policy|architecture|design|onboarding|debugging) (?:team|channel|meeting|room|board|lead|budget)s?",
+        r"(?:quality|security) (?:assurance|guards?)",
+        r"fixed[- ](?:width|price|point|size|income)",
+        r"reviews? (?:page|app|score|widget)s?",
+        r"(?:product|customer|star|app store) reviews?",
+        r"rule of thumb|as a rule",
+        r"how (?:many|much|long|often|old|far|big|large)",
+        r"exception to (?:the|this|that|our)",
+    )
+)
+"""Phrases whose words would mislead; they are taken out before the rules look."""
+
+RULES: Final = (
+    *_rules(
+        Purpose.DEBUGGING,
+        (3, r"(?:hot)?fix(?:es|ed|ing)?|repair(?:s|ed|ing)?"),
+        (3, r"bugs?|buggy|defects?|debug\w*|troubleshoot\w*|diagnos\w+|root[- ]causes?"),
+        (
+            3,
+            r"crash\w*|segfault\w*|panic(?:s|ked|king)?|deadlock\w*|core dumps?|stack ?traces?|tracebacks?|oom(?:killed)?",
+        ),
+        (3, r"errors?|exceptions?|fail(?:s|ed|ing|ures?)?|broken|breaks?|broke|flaky|flakes?|outages?|glitch\w*"),
+        (
+            3,
+            r"hang(?:s|ing)?|hung|stuck|freez(?:es|ing)|frozen|infinite loop|runs? forever|memory leaks?|leak(?:s|ing) memory",
+        ),
+        (
+            3,
+            r"tim(?:es?|ed|ing) out|white screen|blank (?:page|screen)|out of (?:memory|disk|space)|5\d\d(?:s| errors?)",
+        ),
+        (
+            3,
+            r"(?:not|n't|cannot|never|no longer|nothing|stop(?:s|ped)|refus(?:es|ed) to|unable to|cant|wont|doesnt)"
+            r"(?: (?:be|being|even|always|to|any))*"
+            r" (?:work\w*|respond\w*|finish\w*|start\w*|load\w*|connect\w*|complet\w*|return\w*|updat\w*|sync\w*|build\w*"
+            r"|compil\w*|deploy\w*|run\w*|arriv\w*|show\w*|open\w*|render\w*|receiv\w*|log in|send\w*|sav\w*|happen\w*)",
+        ),
+        (
+            3,
+            r"what(?:'s| is| went| could be)? (?:going )?wrong(?: with (?:the|our))?|went wrong|going wrong|keeps? \w+ing",
+        ),
+        (
+            2,
+            r"throw(?:s|ing|n)?|threw|regress(?:ed|ions?)|corrupt\w*|incidents?|wrong (?:result|value|total|number|data)s?",
+        ),
+        (
+            2,
+            r"return(?:s|ed|ing)? (?:an? )?(?:http )?[45]\d\d|(?:gets?|got|getting|seeing) (?:an? )?(?:http )?[45]\d\d",
+        ),
+        (2, r"how (?:do|can|should|could|to)\b.{0,24}\b(?:fix|debug|troubleshoot|diagnose|solve|resolve)"),
+        (
+            2,
+            r"(?:suddenly|randomly|intermittently|sporadically|duplicated?|missing|lost|drops?|dropped|spik(?:es?|ed|ing))",
+        ),
+        (2, r"(?:too|so|very|unusually) slow|slow(?:er|ness)|laggy|high (?:latency|cpu|memory)"),
+        (1.5, r"timeouts?|issues?|problems?|symptoms?|warnings?|slow|down"),
+        (1, r"why (?:does|do|is|are|did|was|were|has|have)(?:n't)?"),
+        # the same words where engineers of other tongues use them
+        (3, r"panne|erreurs?|plante|fehler\w*|störung|abst[uü]rz\w*|ausfall|fallo|fallan?|caíd[ao]|roto|errore|guasto"),
+    ),
+    *_rules(
+        Purpose.ARCHITECTURE,
+        (
+            4,
+            r"should (?:we|i|our team|the team|they) (?:really )?(?:use|adopt|switch|migrate|move|choose|pick|go|split|replace"
+            r"|build|buy|keep|store|rewrite|introduce|merge|separate|drop|cache|shard)",
+        ),
+        (
+            4,
+            r"why (?:did|do|have|are|were)(?:n't)? (?:we|they|you|the \w+ team)(?: \w+)? (?:choose|chose|chosen|pick(?:ed)?|us(?:e|ing)"
+            r"|adopt(?:ed)?|mov(?:e|ed|ing)|switch(?:ed)?|decided?|go|gone|split|buil[dt]|migrat(?:e|ed|ing)|keep|kept|reject(?:ed)?"
+            r"|select(?:ed)?|drop(?:ped)?|replaced?)",
+        ),
+        (
+            3,
+            r"architect\w*|trade-?offs?|rationale|adrs?|data model(?:s|ling)?|event[- ]driven|microservices?|monolith\w*",
+        ),
+        (3, r"design(?:s|ed|ing)?"),
+        (3, r"compar(?:e|es|ed|ing|isons?)|vs\.?|versus|pros and cons|differences? between|alternatives? to"),
+        (
+            3,
+            r"how (?:is|are|was|were) .{1,40} (?:structured|organi[sz]ed|laid out|partitioned|split|modell?ed|layered|wired)",
+        ),
+        (
+            2,
+            r"refactor\w*|migrat(?:ion|ions|ing|e)|decoupl\w*|topolog\w+|bounded contexts?|service boundar\w+|scalab\w+",
+        ),
+        (2, r"decision|decisions|decided|reasons? (?:for|behind)|reasoning"),
+        (2, r"approach(?:es)?|patterns?|structur(?:e|es|ed)|layers?|components?"),
+        (1, r"scal(?:e|ing)|diagrams?|dependenc(?:y|ies)|why (?:is|was|are)"),
+        (3, r"architektur|conception|arquitectura|entwurf"),
+    ),
+    *_rules(
+        Purpose.ONBOARDING,
+        (
+            4,
+            r"new (?:to|here|on|in)|new (?:hires?|joiners?|starters?|colleagues?)|newcomers?|(?:just|recently) (?:joined|started)",
+        ),
+        (4, r"first (?:day|week|month)|getting started|get started|come up to speed|up to speed|ramp(?:ing)? up"),
+        (4, r"explain(?:s|ed)?|walk me through|overview|introduc(?:e|tion)|primer|big picture|glossary"),
+        (3, r"describe|tell me about|teach me|background on|basics|for (?:beginners|dummies|newbies)|high[- ]level"),
+        (
+            3,
+            r"how (?:does|do) (?!(?:i|we|you|one|it)(?!\w)).{1,60} (?:work|works|fit|fits|interact|hang together|communicate)",
+        ),
+        (3, r"what (?:does|do) (?:the |our |an? )?[\w .-]{1,40} (?:do|mean|stand for)|what is .{1,40} (?:used )?for"),
+        (2, r"onboard(?:ed|ing)?|introduct\w+|familiar\w*|orientation|understand(?:ing)?|learn(?:ing)? about"),
+        (1.5, r"who (?:is|are) .{1,40} (?:and what|responsible)|where (?:do|can|should) i (?:find|start|begin|look)"),
+        (1, r"what(?:'s| is| are)(?: an?| our)? "),
+    ),
+    *_rules(
+        Purpose.POLICY,
+        (4, r"polic(?:y|ies)|complian(?:ce|t)|regulat(?:ions?|ory|ors?)|gdpr|hipaa|sox|code of conduct"),
+        (4, r"(?:not )?(?:allowed|permitted|forbidden|prohibited|disallowed|entitled|obliged)|against the rules"),
+        (
+            3,
+            r"(?:may|must) (?:i|we|you|an?|every|all|any|contractors?|employees?|engineers?|vendors?|people|everyone)"
+            r"|have to (?:be )?(?:approv|sign|report|declar|disclos)\w*",
+        ),
+        (
+            3,
+            r"mandatory|guidelines?|approv(?:al|als|e|es|ed)|sign[- ]?offs?|retention|audit requirements?|(?:legal|contractual)\w*",
+        ),
+        (
+            3,
+            r"(?:is|are) .{1,60} (?:required|compulsory|ok under|acceptable under)|(?:minimum|maximum) (?:age|number|length|period)",
+        ),
+        (3, r"expens(?:e|es|ed|ing)|reimburs\w+|vacation|parental leave|sick leave|days off|travel|probation"),
+        (
+            2,
+            r"rules?|required|requirements?|standards?|obligations?|permission|exempt\w*|limit on|licen[cs](?:e|es|ing)",
+        ),
+        (
+            1,
+            r"can (?:i|we|contractors?|employees?|interns?|people)|how long (?:do|must|should) we (?:keep|store|retain)",
+        ),
+        (3, r"richtlinien?|politique|política|normativa|vorschrift\w*|erlaubt|permitido|autorisé"),
+    ),
+    *_rules(
+        Purpose.HOW_TO,
+        (
+            3,
+            r"how (?:do|can|could|should|would|might|to)(?:(?: (?:i|we|you|one|they))|(?! (?:the|our|my|these|those)))",
+        ),
+        (
+            3,
+            r"steps? (?:to|for|needed)|step[- ]by[- ]step|instructions?|tutorials?|walk-?throughs?|runbooks?|cheat ?sheets?|recipes? for",
+        ),
+        (
+            3,
+            r"(?:what(?:'s|s| is| are)|which is|show me|give me) the (?:\w+ )?(?:commands?|procedure|process|way|syntax|flags?|steps) (?:to|for|of)",
+        ),
+        (
+            3,
+            r"^(?:(?:please|now|then|i want to|i need to|i'd like to|we need to|we want to|help me|let's|can you|could you) ?,? ?)?"
+            r"(?:add|create|write|set ?up|install|configure|deploy|run|build|generate|implement|enable|disable|rotate|upgrade"
+            r"|rename|register|connect|publish|schedule|restart|import|export|provision|mount|reset|migrate|backfill|seed"
+            r"|clone|release|tag|wire|hook|parse|convert|restore|back up|roll back|invite)",
+        ),
+        (
+            2,
+            r"set-?up|set up|guide|how-?to|configur(?:e|ing|ation)|install(?:ing|ation)?|deploy(?:ing|s)?|roll(?:ing)? back",
+        ),
+        (
+            1,
+            r"run(?:ning)?|commands?|steps?|enabl(?:e|ing)|upgrad(?:e|ing)|rotat(?:e|ing)|restart(?:ing)?|creat(?:e|ing)|example of",
+        ),
+        (
+            3,
+            r"anleitung|comment (?:faire|installer|configurer|puis-je)|cómo|como (?:se|fazer)|wie (?:kann|richte|installiere)",
+        ),
+    ),
+    *_rules(
+        Purpose.REVIEW,
+        (
+            3,
+            r"review(?:s|ed|ing)?|feedback|critiqu\w+|second opinion|nitpicks?|code smells?|best practices?|sanity[- ]check\w*",
+        ),
+        (3, r"improv(?:e|es|ed|ing|ements?)|polish|tidy|clean(?:er)? up"),
+        (
+            4,
+            r"(?:is|are|was|were|does|do) (?:this|that|these|those|it|my|the following|what i)\b.{0,60}?"
+            r"\b(?:good|correct|right|okay?|idiomatic|clean|sensible|acceptable|sound|proper|properly|sane|reasonable|readable"
+            r"|fine|overkill|overengineered|well[- ]\w+|make sense|look)",
+        ),
+        (
+            4,
+            r"(?:look|glance|check|go) (?:over|at|through) (?:my|this|these|the following)|what do you think (?:of|about)",
+        ),
+        (
+            4,
+            r"(?:how|any(?:thing| way)?|what) (?:can|could|would|should|to) (?:we|i|you|be) (?:improve|improved|change|do better|made better)",
+        ),
+        (
+            3,
+            r"(?:anything|something) (?:wrong|missing|off|unclear) (?:with|in|about) (?:my|this|the following)|better way|lgtm",
+        ),
+        (
+            2,
+            r"conventions?|code quality|readab\w+|maintainab\w+|quality|simplif\w+|optimi[sz]\w+|pull requests?|prs?|merge requests?|diffs?",
+        ),
+        (1, r"this (?:approach|function|class|snippet|query|code|change|patch|draft|name|naming)|naming"),
+    ),
+    *_rules(
+        Purpose.SECURITY,
+        (
+            4,
+            r"vulnerab\w+|exploit(?:s|ed|ing|able|ation)?|cves?(?:-\d+)*|ssrf|xss|csrf|rce|sqli|privilege escalation|zero[- ]days?",
+        ),
+        (
+            4,
+            r"(?:leak(?:s|ed|ing)?|expos(?:e|es|ed|ing)|stolen|steal|compromised?|harden\w*)"
+            r"(?:\W+\w+){0,4}?\W+(?:keys?|secrets?|credentials?|tokens?|passwords?|accounts?|data|servers?|images?|clusters?)",
+        ),
+        (
+            4,
+            r"(?:sql|command|prompt|code|ldap|header) injections?|pen-?tests?|penetration tests?|threat(?:s| model\w*)?|hack(?:ed|ers?)",
+        ),
+        (
+            3,
+            r"secur(?:e|ity|ely|ing)|insecure|attack(?:s|ers?|ed)?|breach(?:es|ed)?|injections?|malware|ransomware|phish\w*|spoof\w*|intrusions?",
+        ),
+        (3, r"(?:leaked|compromised|exposed|stolen) (?:\w+ )?(?:keys?|secrets?|credentials?|tokens?|passwords?)"),
+        (
+            3,
+            r"(?:brute[- ]forc\w+|man[- ]in[- ]the[- ]middle|replay(?:ed)? attack\w*|tamper\w*|bypass(?:es|ed|ing)?|forg(?:e|ed|ery))",
+        ),
+        (
+            2,
+            r"encrypt\w*|decrypt\w*|credentials?|sanitiz\w+|sanitis\w+|authenticat\w+|authoriz\w+|authoris\w+|mfa|2fa|untrusted",
+        ),
+        (1.5, r"secrets?|passwords?|permissions?|privileges?|access control|least privilege|oauth|sso|firewall|csp"),
+        (1, r"auth|jwts?|tls|certificates?|tokens?|keys?"),
+        (3, r"sicherheitsl\w+|sécurité|faille|seguridad|vulnerabilidad"),
+    ),
+)
+
+CJK_RULES: Final = (
+    (Purpose.DEBUGGING, 3.0, re.compile("障害|エラー|不具合|バグ|错误|故障|崩溃|报错|失败|失敗|오류|장애")),
+    (Purpose.ARCHITECTURE, 3.0, re.compile("設計|アーキテクチャ|架构|架構|设计|比較|比较|설계")),
+    (Purpose.ONBOARDING, 3.0, re.compile("概要|入門|とは何|说明|解释|介绍|介紹|소개")),
+    (Purpose.POLICY, 3.0, re.compile("規定|規則|ポリシー|规定|规则|政策|合规|정책|규정")),
+    (Purpose.HOW_TO, 3.0, re.compile("方法|手順|やり方|どうやって|怎么|如何|步骤|방법")),
+    (Purpose.REVIEW, 3.0, re.compile("レビュー|改善|评审|审查|改进|리뷰")),
+    (Purpose.SECURITY, 3.0, re.compile("脆弱性|セキュリティ|漏洞|安全|攻撃|攻击|보안")),
+)
+"""Scripts without spaces have no word boundaries: these are matched anywhere."""
+
+DOMAINS: Final = tuple(
+    (name, re.compile(rf"(?<!\w)(?:{pattern})(?!\w)"))
+    for name, pattern in (
+        (
+            "data",
+            r"databases?|postgres\w*|mysql|sqlite|redis|kafka|quer(?:y|ies)|schemas?|tables?|warehouse|backups?|index(?:es)?",
+        ),
+        ("delivery", r"deploy\w*|releases?|ci|pipelines?|builds?|rollbacks?|docker|kubernetes|k8s|helm|terraform"),
+        ("operations", r"on-?call|alerts?|incidents?|outages?|monitoring|dashboards?|latency|logs?|metrics"),
+        ("identity", r"auth|authenticat\w+|authori[sz]\w+|oauth|sso|logins?|passwords?|jwts?|tokens?"),
+        ("interface", r"frontend|ui|css|react|pages?|screens?|browsers?|accessibility"),
+        ("services", r"apis?|endpoints?|grpc|rest|graphql|webhooks?|microservices?|gateways?"),
+        ("people", r"teams?|hiring|vacation|onboarding|managers?|colleagues?|travel|expenses?"),
+        ("testing", r"tests?|fixtures?|coverage|mocks?|flaky"),
+    )
+)

@@ -1,0 +1,121 @@
+"""Ranking: the arms' hits become the answer's results."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from query.biases import ARM_WEIGHTS
+from query.boosts import BoostBasis, identifiers_in
+from query.conflicts import contested_ids, read_contradictions
+from query.duplicates import merge_duplicates
+from query.fuse import Candidate, best_passages, candidates_of, fuse_ranks, rank_candidates, result_of
+from query.gate import FAR, Verdict, judge
+from query.inquiry import Inquiry
+from query.retrieval import Found
+from schemas.answers import LostSource, Result, ScopeWeight
+from schemas.intent import AnswerFormat, Intent
+from shared.errors import CortexError
+from shared.store import Snapshot, StoredContradiction, StoredUnit
+
+POOL: Final = 40
+"""Passages that are read and boosted: bounded boosts cannot lift a hit from further down into a short list."""
+
+POOL_A_RESULT: Final = 3
+WIDE: Final = 50
+"""Rows of an asked-for shape: it shows all that is near, not only the best few."""
+
+NEAR_BEST: Final = 0.6
+"""A row belongs to a shape when it is at least this near to the question, compared with the nearest."""
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The results, more of them for shapes, the gate's verdict, and what conflicts are made of."""
+
+    results: tuple[Result, ...]
+    wide: tuple[Result, ...]
+    verdict: Verdict
+    pairs: tuple[StoredContradiction, ...]
+    units: Mapping[str, StoredUnit]
+    readable: frozenset[str]
+    lost: tuple[LostSource, ...] = ()
+
+
+async def rank(
+    snapshot: Snapshot, inquiry: Inquiry, intent: Intent, weights: Sequence[ScopeWeight], found: Found
+) -> Ranking:
+    """Fuse, merge near-duplicates, boost, judge, and note what is contested."""
+    question = inquiry.question
+    readable = frozenset(weight.scope for weight in weights)
+    fused = fuse_ranks(found.arms, ARM_WEIGHTS[intent.purpose])
+    shaped = intent.format is not AnswerFormat.DEFAULT
+    order = best_passages(fused, max(POOL, POOL_A_RESULT * question.limit, 2 * WIDE if shaped else 0))
+    ids = {hit.passage_id: hit.unit_ids for hits in found.arms.values() for hit in hits}
+    units = await snapshot.units({unit_id for passage in order for unit_id in ids[passage]})
+    similarities = {} if found.vector is None else await snapshot.similarities(found.vector, order)
+    heaviest = max((weight.weight for weight in weights), default=1.0)
+    basis = BoostBasis(
+        intent=intent,
+        scope_weights={weight.scope: weight.weight / heaviest for weight in weights},
+        at=inquiry.at,
+        identifiers=identifiers_in(inquiry.text),
+    )
+    merged = merge_duplicates(candidates_of(order, fused, found.arms, units, similarities))
+    ranked = rank_candidates(merged, basis)
+    verdict = judge(inquiry.text, ranked, has_vectors=found.vector is not None)
+    best = ranked[: question.limit]
+    if question.order == "time":
+        best.sort(key=_newest_first)
+    wide = _near(ranked, best) if shaped else best
+    pairs, lost = await _pairs(snapshot, wide, readable)
+    contested = contested_ids(pairs)
+
+    def results(chosen: Sequence[Candidate]) -> tuple[Result, ...]:
+        return tuple(
+            result_of(
+                candidate,
+                place,
+                basis=basis,
+                contested=candidate.unit.known.unit.id in contested,
+                visible=frozenset(units),
+                explain=question.explain,
+            )
+            for place, candidate in enumerate(chosen, start=1)
+        )
+
+    shown = {unit_id for candidate in best for unit_id in (candidate.unit.known.unit.id, *candidate.also)}
+    return Ranking(
+        results=results(best),
+        wide=results(wide),
+        verdict=verdict,
+        pairs=tuple(pair for pair in pairs if shown & set(pair.found.units)),
+        units=units,
+        readable=readable,
+        lost=lost,
+    )
+
+
+def _near(ranked: Sequence[Candidate], best: Sequence[Candidate]) -> list[Candidate]:
+    nearest = max((candidate.similarity for candidate in ranked), default=0.0)
+    chosen = {candidate.passage_id for candidate in best}
+    return [
+        candidate
+        for candidate in ranked
+        if candidate.passage_id in chosen or candidate.similarity >= max(FAR, NEAR_BEST * nearest)
+    ][:WIDE]
+
+
+async def _pairs(
+    snapshot: Snapshot, chosen: Sequence[Candidate], readable: frozenset[str]
+) -> tuple[list[StoredContradiction], tuple[LostSource, ...]]:
+    ids = [unit_id for candidate in chosen for unit_id in (candidate.unit.known.unit.id, *candidate.also)]
+    try:
+        return await read_contradictions(snapshot, ids, readable), ()
+    except CortexError as error:
+        return [], (LostSource(stage="conflicts", reason="error", detail=str(error)),)
+
+
+def _newest_first(candidate: Candidate) -> tuple[float, str]:
+    known = candidate.unit.known
+    when = known.unit.occurred_at.at if known.unit.occurred_at else known.state.recorded_at
+    return -when.timestamp(), known.unit.id

@@ -1,0 +1,149 @@
+"""Retrieval: keyword and vector arms side by side, then the graph arm from what they found."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from query.biases import ARM_WEIGHTS
+from query.fuse import best_passages, fuse_ranks
+from query.graph_arm import SEEDS, expand
+from query.search import DEPTH, ArmResult, SearchPlan, search_arm
+from schemas.answers import EarlyHit, EntityMatch, LostSource
+from schemas.intent import Purpose
+from shared.embedder import Vector
+from shared.errors import CortexError
+from shared.graph import GraphSnapshot
+from shared.store import PassageHit, Snapshot
+from shared.text import query_terms
+
+EARLY: Final = 3
+"""Hits shown before fusion: enough to begin to read, few enough to be withdrawn."""
+
+EARLY_CHARS: Final = 300
+
+KEYWORD: Final = "keyword"
+VECTOR: Final = "vector"
+GRAPH: Final = "graph"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the arms brought. ``vector`` None: the question could not be embedded. ``base``: the arms that stand alone."""
+
+    arms: Mapping[str, Sequence[PassageHit]]
+    base: tuple[ArmResult, ...]
+    lost: tuple[LostSource, ...]
+    vector: Vector | None
+
+
+@dataclass(frozen=True)
+class Retrieval:
+    """One question's search over one snapshot. ``graph_deadline`` is monotonic, as the plan's."""
+
+    text: str
+    purpose: Purpose
+    snapshot: Snapshot
+    graph: GraphSnapshot
+    plan: SearchPlan
+    graph_deadline: float
+
+    async def start(self, vector: asyncio.Task[Vector]) -> "RunningArms":
+        """Set the keyword and vector arms going."""
+        keyword = asyncio.create_task(self._keyword(), name="keyword-arm")
+        return RunningArms(self, vector, keyword, asyncio.create_task(self._vector(vector), name="vector-arm"))
+
+    async def _keyword(self) -> ArmResult:
+        wanted = query_terms(self.text)
+        if not wanted:
+            return ArmResult(KEYWORD)
+        return await search_arm(KEYWORD, lambda where, limit: self.snapshot.keyword(wanted, where, limit), self.plan)
+
+    async def _vector(self, embedding: asyncio.Task[Vector]) -> ArmResult:
+        await asyncio.wait([embedding], timeout=self.plan.remaining())
+        if not embedding.done():
+            return _without_vector("timeout", "the question was not embedded in time")
+        if embedding.cancelled() or embedding.exception() is not None:
+            return _without_vector("unavailable", str(embedding.exception() or ""))
+        vector = embedding.result()
+        return await search_arm(VECTOR, lambda where, limit: self.snapshot.vector(vector, where, limit), self.plan)
+
+    async def expand(
+        self, base: Sequence[ArmResult], entities: Sequence[EntityMatch], vector: Vector | None
+    ) -> ArmResult:
+        """Run the graph arm from the best hits of the others. Without a vector nothing can say what is near: empty."""
+        if vector is None:
+            return ArmResult(GRAPH)
+        broken = {source.scope for result in base for source in result.lost}
+        where = replace(self.plan.where, scopes=frozenset(self.plan.where.scopes - broken))
+        left = max(0.0, self.graph_deadline - self.plan.clock.monotonic())
+        try:
+            async with asyncio.timeout(left):
+                fused = fuse_ranks({result.arm: result.hits for result in base}, ARM_WEIGHTS[self.purpose])
+                best = best_passages(fused, SEEDS)
+                by_id = {hit.passage_id: hit for result in reversed(base) for hit in result.hits}
+                units = await self.snapshot.units({by_id[passage].unit_ids[0] for passage in best})
+                seeds = [
+                    (by_id[passage], units[by_id[passage].unit_ids[0]])
+                    for passage in best
+                    if by_id[passage].unit_ids[0] in units
+                ]
+                hits = await expand(
+                    self.snapshot, self.graph, seeds=seeds, entities=entities, vector=vector, where=where, limit=DEPTH
+                )
+        except TimeoutError:
+            return ArmResult(GRAPH, lost=(LostSource(stage="search", arm=GRAPH, reason="timeout"),))
+        except CortexError as error:
+            return ArmResult(GRAPH, lost=(LostSource(stage="search", arm=GRAPH, reason="error", detail=str(error)),))
+        return ArmResult(GRAPH, tuple(hits))
+
+
+@dataclass(frozen=True)
+class RunningArms:
+    """The two arms on their way. Whoever starts them closes them."""
+
+    retrieval: Retrieval
+    embedding: asyncio.Task[Vector]
+    keyword: asyncio.Task[ArmResult]
+    vector: asyncio.Task[ArmResult]
+
+    async def early_hits(self) -> tuple[EarlyHit, ...]:
+        """Return the first keyword hits, before anything else is in."""
+        result = await self.keyword
+        best = [hit.unit_ids[0] for hit in result.hits[:EARLY]]
+        if not best:
+            return ()
+        try:
+            units = await self.retrieval.snapshot.units(best)
+        except CortexError:
+            return ()  # a courtesy: the results come anyway, and if the store is broken the arms say so
+        shown = [units[unit_id].known.unit for unit_id in best if unit_id in units]
+        return tuple(EarlyHit(unit_id=unit.id, title=unit.title, text=unit.text[:EARLY_CHARS]) for unit in shown)
+
+    async def finish(self, entities: Sequence[EntityMatch]) -> Found:
+        """Wait for both arms and run the graph arm from them."""
+        base = (await self.keyword, await self.vector)
+        vector = None
+        if self.embedding.done() and not self.embedding.cancelled() and self.embedding.exception() is None:
+            vector = self.embedding.result()
+        graph = await self.retrieval.expand(base, entities, vector)
+        results = (*base, graph)
+        return Found(
+            arms={result.arm: result.hits for result in results},
+            base=base,
+            lost=tuple(source for result in results for source in result.lost),
+            vector=vector,
+        )
+
+    async def close(self) -> None:
+        """Stop what still runs and wait until it has."""
+        for task in (self.keyword, self.vector):
+            task.cancel()
+        await asyncio.gather(self.keyword, self.vector, return_exceptions=True)
+
+
+def _without_vector(reason: str, detail: str) -> ArmResult:
+    source = LostSource(
+        stage="search", arm=VECTOR, reason="timeout" if reason == "timeout" else "unavailable", detail=detail
+    )
+    return ArmResult(VECTOR, lost=(source,))

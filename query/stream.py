@@ -1,0 +1,283 @@
+"""Streams: one message a stage, then exactly one terminal event (design, section 8).
+
+One task works (it iterates the assembly from beginning to end), one writes. Between them lies a queue that holds a whole
+answer, so that a slow reader never holds a working slot. The first event is awaited before the response begins: what
+fails until then is a problem response with its own status.
+
+How a stream can end, and who wins when two come together: the first terminal to enter the queue. What was queued before
+it is still sent; nothing is sent after it.
+
+| what happens                          | before the first byte           | after it                                     |
+|---------------------------------------|---------------------------------|----------------------------------------------|
+| the answer is complete                | (the first event always leads)  | ``complete``, end                            |
+| the assembly fails                    | problem response                | ``error``, end                               |
+| the limit ``stream_limit_s``          | problem 504, work is cancelled  | ``error`` (deadline), work is cancelled      |
+| no place, no slot                     | problem 503 and ``Retry-After`` | cannot happen: place and slot are held       |
+| the client leaves                     | work is cancelled               | work is cancelled                            |
+| the client stalls for ``send_s``      | cannot happen: nothing is sent  | given up; the work ended by itself           |
+| the server shuts down                 | the stream still begins, then → | ``closing``, work is cancelled, end          |
+| … and the farewell cannot be sent     |                                 | given up after ``grace_s``                   |
+| complete or error, then shutdown      |                                 | ``complete`` or ``error`` wins               |
+| shutdown, then complete or error      |                                 | ``closing`` wins                             |
+| the client leaves, whatever else      | leaving wins                    | leaving wins                                 |
+
+``Last-Event-ID`` is taken and ignored: a stream cannot be resumed yet. A client that reconnects asks anew.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import anyio
+import structlog
+from anyio.abc import ObjectReceiveStream, ObjectSendStream
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette.sse import SendTimeoutError
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from query.admission import Admission
+from query.metrics import Metrics
+from query.problems import kind_of, problem_of
+from schemas.answers import Answer
+from schemas.questions import Question
+from schemas.stream import TERMINAL, ClosingEvent, CompleteEvent, ErrorEvent, StreamEvent
+from shared.errors import CortexError, DeadlineExceeded
+from shared.settings import Settings
+
+QUEUE_EVENTS = 32  # an answer has at most a dozen events: the worker never waits for the reader
+SEND_S = 10.0  # a reader that takes nothing for so long is gone
+GRACE_S = 5.0  # to say goodbye; shorter than the server's own 10 s
+RETRY_MS = 1_000
+CLIENT_CLOSED_REQUEST = 499  # nobody reads it; the access log tells it from a failure of ours
+
+Value = TypeVar("Value")
+_log = structlog.get_logger("cortex.query")
+
+
+class Answers(Protocol):
+    """What answers questions: the assembly."""
+
+    def stream(self, question: Question, *, tenant: str, principal: str | None) -> AsyncIterator[StreamEvent]:
+        """Yield one event a stage and the complete answer last; raises typed errors."""
+        ...
+
+    async def answer(self, question: Question, *, tenant: str, principal: str | None) -> Answer:
+        """Return the whole answer; raises typed errors."""
+        ...
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question with who asks it and the request that carries it."""
+
+    question: Question
+    tenant: str
+    principal: str | None
+    request_id: str
+
+
+@dataclass(frozen=True)
+class StreamTimes:
+    """The waits of a stream, in seconds."""
+
+    heartbeat_s: float
+    limit_s: float
+    send_s: float = SEND_S
+    grace_s: float = GRACE_S
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "StreamTimes":
+        """Take what can be set."""
+        return cls(heartbeat_s=settings.heartbeat_s, limit_s=settings.stream_limit_s)
+
+
+class Desk:
+    """Where questions are taken: admission, the assembly, and the figures of both."""
+
+    def __init__(self, answers: Answers, admission: Admission, metrics: Metrics, times: StreamTimes) -> None:
+        self.answers = answers
+        self.admission = admission
+        self.metrics = metrics
+        self.times = times
+
+    async def events(self, asked: Asked) -> AsyncGenerator[StreamEvent, None]:
+        """Work on a question within a slot. The slot is free again when this generator is closed, however that comes."""
+        async with self.admission.slot():
+            events = self.answers.stream(asked.question, tenant=asked.tenant, principal=asked.principal)
+            try:
+                async for event in events:
+                    self.metrics.stage(event)
+                    if isinstance(event, CompleteEvent):
+                        self.metrics.answer(event.answer)
+                    yield event
+            finally:
+                await _close(events)
+
+    async def answer(self, asked: Asked, receive: Receive) -> Answer | None:
+        """Return the whole answer, or None when the client left before it was ready."""
+
+        async def work() -> Answer:
+            with anyio.fail_after(self.times.limit_s):
+                async with aclosing(self.events(asked)) as events:
+                    async for event in events:
+                        if isinstance(event, CompleteEvent):
+                            return event.answer
+            raise DeadlineExceeded("the answer ended without its last event")
+
+        with self.admission.place():
+            try:
+                return await while_connected(receive, work)
+            except TimeoutError as error:
+                raise DeadlineExceeded(f"the answer took longer than {self.times.limit_s:g} s") from error
+
+
+async def _close(events: AsyncIterator[StreamEvent]) -> None:
+    """Close a generator in the task that iterated it, also while that task is being cancelled."""
+    aclose = getattr(events, "aclose", None)
+    if aclose is not None:
+        await aclose()
+
+
+async def while_connected(receive: Receive, work: Callable[[], Awaitable[Value]]) -> Value | None:
+    """Work until done, or until the client leaves: then cancel the work and return None."""
+    outcome: list[Value] = []
+    failure: list[Exception] = []
+
+    async def watch(scope: anyio.CancelScope) -> None:
+        await departure(receive)
+        scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(watch, group.cancel_scope)
+        try:
+            outcome.append(await work())
+        except Exception as error:  # noqa: BLE001 - carried out of the task group, which would wrap it, and raised below
+            failure.append(error)
+        group.cancel_scope.cancel()
+    if failure:
+        raise failure[0]
+    return outcome[0] if outcome else None
+
+
+async def departure(receive: Receive) -> None:
+    """Wait until the client has left."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+class AnswerStream(Response):
+    """A question's answer as server-sent events; see the module's table of endings."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, desk: Desk, asked: Asked) -> None:
+        self._desk = desk
+        self._asked = asked
+        self.outcome = "gone"
+        self.background = None
+        self.status_code = 200
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        failure: list[Exception] = []
+        try:
+            with self._desk.admission.place():
+                async with anyio.create_task_group() as group:
+                    try:
+                        await self._run(group, scope, receive, send)
+                    except Exception as error:  # noqa: BLE001 - the task group would wrap it; raised below
+                        failure.append(error)
+                    group.cancel_scope.cancel()
+        finally:
+            self._account(scope, failure)
+        if failure:
+            raise failure[0]
+
+    async def _run(self, group: anyio.abc.TaskGroup, scope: Scope, receive: Receive, send: Send) -> None:
+        queue_in, queue_out = anyio.create_memory_object_stream[StreamEvent | Exception](QUEUE_EVENTS)
+        async with queue_in, queue_out:
+            work = anyio.CancelScope()
+            group.start_soon(self._work, work, queue_in)
+            first = await while_connected(receive, queue_out.receive)
+            if first is None:
+                return
+            if isinstance(first, Exception):
+                raise first
+            closing = anyio.Event()
+            group.start_soon(self._close_at, closing, work, queue_in)
+            response = EventSourceResponse(
+                self._messages(first, queue_out),
+                headers={"Cortex-Request-Id": self._asked.request_id},
+                ping=self._desk.times.heartbeat_s,
+                ping_message_factory=lambda: ServerSentEvent(comment="ping", sep="\n"),
+                sep="\n",
+                send_timeout=self._desk.times.send_s,
+                shutdown_event=closing,
+                shutdown_grace_period=self._desk.times.grace_s,
+            )
+            try:
+                await response(scope, receive, send)
+            except SendTimeoutError:
+                self.outcome = "stalled"
+
+    async def _work(self, work: anyio.CancelScope, queue: ObjectSendStream[StreamEvent | Exception]) -> None:
+        """Iterate the assembly in this one task; its end, however it comes, is the last thing in the queue."""
+        limit_s = self._desk.times.limit_s
+        end: Exception = CortexError("the answer ended without its last event")
+        try:
+            with work, anyio.fail_after(limit_s):
+                async with aclosing(self._desk.events(self._asked)) as events:
+                    async for event in events:
+                        await queue.send(event)
+        except TimeoutError:
+            end = DeadlineExceeded(f"the answer took longer than {limit_s:g} s")
+        except Exception as error:  # noqa: BLE001 - told to the client, and logged where it is told
+            end = error
+        await queue.send(end)
+
+    async def _close_at(
+        self, closing: anyio.Event, work: anyio.CancelScope, queue: ObjectSendStream[StreamEvent | Exception]
+    ) -> None:
+        await closing.wait()
+        await queue.send(ClosingEvent(retry_ms=RETRY_MS))
+        work.cancel()
+
+    async def _messages(
+        self, first: StreamEvent, queue: ObjectReceiveStream[StreamEvent | Exception]
+    ) -> AsyncGenerator[ServerSentEvent, None]:
+        """Number the events and stop after the first terminal one."""
+        item: StreamEvent | Exception = first
+        sequence = 0
+        while True:
+            event = item if not isinstance(item, Exception) else self._error(item)
+            sequence += 1
+            yield ServerSentEvent(
+                event.model_dump_json(),
+                event=event.stage,
+                id=f"{self._asked.request_id}-{sequence}",
+                retry=RETRY_MS if sequence == 1 or event.stage == "closing" else None,
+                sep="\n",
+            )
+            if event.stage in TERMINAL:
+                self.outcome = event.stage
+                return
+            item = await queue.receive()
+
+    def _error(self, error: Exception) -> ErrorEvent:
+        known = isinstance(error, CortexError)
+        _log.error(
+            "stream.failed",
+            request_id=self._asked.request_id,
+            error=type(error).__name__,
+            exc_info=None if known else error,
+        )
+        return ErrorEvent(problem=problem_of(error, self._asked.request_id))
+
+    def _account(self, scope: Scope, failure: list[Exception]) -> None:
+        if failure:
+            self.outcome = kind_of(failure[0]).name
+        scope["cortex.outcome"] = self.outcome
+        if self.outcome != "complete":
+            self._desk.metrics.unanswered("error" if failure else self.outcome)

@@ -1,0 +1,73 @@
+"""Builds one tenant's snapshots: holds its rows and its declarations from one build to the next."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from schemas.graph import Contribution
+from shared.graphs.edges import declared_costs, gather
+from shared.graphs.meaning import alias_view
+from shared.graphs.snapshot import MOST_COST, Names, ReplicaSnapshot, Vertices
+from shared.graphs.table import SPEAKS_OF, Columns, Ints, RowTable
+
+
+class TenantBuilder:
+    """Mutable, of one thread at a time; what `build` returns shares nothing with it that changes."""
+
+    def __init__(self) -> None:
+        self._table = RowTable()
+        self._declarations: dict[str, Contribution] = {}
+        self._aliases = alias_view(())
+        self._relink = False
+        self._meanings: list[str] = []  # of each key number, the entity it means
+
+    def replace(self, contribution: Contribution) -> None:
+        """Put a contribution in the place of its older revision."""
+        self._table.replace(contribution)
+        before = self._declarations.pop(contribution.id, None)
+        if contribution.entity_id is not None and not contribution.removed:
+            self._declarations[contribution.id] = contribution
+        self._relink = self._relink or before is not None or contribution.id in self._declarations
+
+    def build(self, version: int, pagerank_vertices: int) -> ReplicaSnapshot:
+        """Return a snapshot of what stands now."""
+        if self._relink:
+            self._aliases, self._meanings, self._relink = alias_view(self._declarations.values()), [], False
+        fresh = self._table.keys[len(self._meanings) :]
+        self._meanings.extend(self._aliases.resolve(key).entity_id for key in fresh)
+        rows = self._table.columns()
+        vertices = self._vertices(rows)
+        edges = gather(rows, vertices.of_key, len(vertices.ids), len(self._table.relations))
+        return ReplicaSnapshot(
+            version,
+            self._aliases,
+            vertices,
+            edges,
+            Names(tuple(self._table.relations), tuple(self._table.owners), rows.owner_at),
+            declared_costs(edges, MOST_COST),
+            pagerank_vertices=pagerank_vertices,
+        )
+
+    def _vertices(self, rows: Columns) -> Vertices:
+        speaks = rows.relation == SPEAKS_OF
+        keys = np.unique(rows.source[speaks])
+        meant = [self._meanings[key] for key in keys.tolist()]
+        declared = {declaration.entity_id for declaration in self._declarations.values() if declaration.entity_id}
+        ids = tuple(sorted(declared.union(meant)))
+        number = {entity_id: place for place, entity_id in enumerate(ids)}
+        of_key = np.full(len(self._table.keys), -1, dtype=np.int64)
+        of_key[keys] = [number[entity_id] for entity_id in meant]
+        is_declared = np.zeros(len(ids), dtype=np.bool_)
+        is_declared[[number[entity_id] for entity_id in declared]] = True
+        scopes = dict(self._table.scopes)
+        spoken = np.unique(rows.source[speaks] * len(scopes) + rows.owner_scope[rows.owner[speaks]])
+        names = {self._table.keys[key]: key for key in keys.tolist()}
+        return Vertices(ids, number, is_declared, names, of_key, _by_vertex(names.items(), of_key), spoken, scopes)
+
+
+def _by_vertex(keys: Iterable[tuple[str, int]], of_key: Ints) -> dict[int, tuple[str, ...]]:
+    by_vertex: dict[int, tuple[str, ...]] = {}
+    for name, key in sorted(keys):
+        vertex = int(of_key[key])
+        by_vertex[vertex] = (*by_vertex.get(vertex, ()), name)
+    return by_vertex

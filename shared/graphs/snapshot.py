@@ -1,0 +1,178 @@
+"""One tenant's graph at one moment: arrays that never change, shared by all readers without a lock."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shared.graph import MAX_HOPS, PAGERANK_VERTICES, Neighbour, Resolved
+from shared.graphs.edges import CERTAIN, Edges
+from shared.graphs.meaning import name_of
+from shared.graphs.pagerank import View, rank, view_of
+from shared.graphs.proximity import distances
+from shared.graphs.table import EVERYWHERE, UNDIRECTED, Floats, Ints
+from shared.identity import AliasView
+
+MOST_COST: Final = 2.0  # the weakest declared relation is as far as two strong ones
+SUPPORT_UNITS: Final = 20  # ids named with a neighbour; ``support`` counts them all
+VIEWS: Final = 8  # of scope sets, each some MB at 445,000 edges; people of one team share one
+UNIT: Final = "unit:"
+
+
+@dataclass(frozen=True)
+class Vertices:
+    """Entities sorted by id: an entity's place is its vertex number. ``spoken``: sorted (key × scopes + scope) codes."""
+
+    ids: tuple[str, ...]
+    number: Mapping[str, int]
+    declared: NDArray[np.bool_]
+    keys: Mapping[str, int]
+    of_key: Ints
+    keys_of: Mapping[int, tuple[str, ...]]
+    spoken: Ints
+    scopes: Mapping[str | None, int]
+
+
+@dataclass(frozen=True)
+class Names:
+    """Of numbers in the arrays: relations, and contributions with their times (seconds; -inf: unknown)."""
+
+    relations: tuple[str, ...]
+    owners: Sequence[str]
+    owner_at: Floats
+
+
+class ReplicaSnapshot:
+    """A `GraphSnapshot` over arrays."""
+
+    def __init__(
+        self,
+        version: int,
+        aliases: AliasView,
+        vertices: Vertices,
+        edges: Edges,
+        names: Names,
+        declared_costs: tuple[Ints, Ints, Floats],
+        *,
+        pagerank_vertices: int = PAGERANK_VERTICES,
+    ) -> None:
+        self._version = version
+        self._aliases = aliases
+        self._vertices = vertices
+        self._edges = edges
+        self._names = names
+        self._declared_costs = declared_costs
+        self._pagerank_vertices = pagerank_vertices
+        self._view = lru_cache(maxsize=VIEWS)(self._make_view)
+
+    @property
+    def version(self) -> int:
+        """Counts up with each swap."""
+        return self._version
+
+    def resolve(self, key: str) -> Resolved:
+        """Say which entity a folded key means."""
+        return self._aliases.resolve(key)
+
+    def knows(self, key: str, scopes: frozenset[str]) -> bool:
+        """Say whether a key is declared, or mentioned by a unit in ``scopes``."""
+        if self._aliases.claims(key):
+            return True
+        number = self._vertices.keys.get(key)
+        if number is None:
+            return False
+        width = len(self._vertices.scopes)
+        codes = self._vertices.spoken
+        said = codes[np.searchsorted(codes, number * width) : np.searchsorted(codes, (number + 1) * width)] % width
+        return bool(self._readable(scopes)[said].any())
+
+    def name_of(self, entity_id: str) -> tuple[str, str | None]:
+        """Return display name and type; the key itself, or the id, and None for an undeclared one."""
+        return name_of(self._aliases, entity_id)
+
+    def keys_of(self, entity_id: str) -> tuple[str, ...]:
+        """Return the keys that mean this entity, sorted: its declared names, and mentioned ones that resolve to it."""
+        mentioned = self._vertices.keys_of.get(self._vertices.number.get(entity_id, -1), ())
+        return tuple(sorted({*self._aliases.keys_of(entity_id), *mentioned}))
+
+    def proximity(self, source: str, targets: Collection[str]) -> Mapping[str, float]:
+        """Return the weighted distance from an entity to each target within reach over declared relations."""
+        start = self._vertices.number.get(source)
+        wanted = {target: self._vertices.number[target] for target in targets if target in self._vertices.number}
+        if start is None or not wanted:
+            return {}
+        best = distances(start, *self._declared_costs, len(self._vertices.ids), MAX_HOPS)
+        return {target: float(best[number]) for target, number in wanted.items() if np.isfinite(best[number])}
+
+    def pagerank(self, seeds: Mapping[str, float], scopes: frozenset[str]) -> Mapping[str, float]:
+        """Return personalised PageRank from the seeds that are known in these scopes."""
+        view = self._view_of(scopes)
+        numbers = {self._vertices.number[seed]: weight for seed, weight in seeds.items() if seed in self._vertices.number}
+        known = {number: weight for number, weight in numbers.items() if view.known[number] and 0 < weight < np.inf}
+        if not known:
+            return {}
+        ranks = rank(self._edges, view, known, self._pagerank_vertices)
+        return {self._vertices.ids[number]: share for number, share in ranks.items()}
+
+    def neighbours(self, entity_id: str, scopes: frozenset[str], limit: int) -> Sequence[Neighbour]:
+        """Return the strongest neighbours by relation; the weight is that of the support together (noisy or)."""
+        vertex = self._vertices.number.get(entity_id)
+        if vertex is None or limit <= 0:
+            return []
+        readable = self._readable(scopes)
+        view = self._view_of(scopes)
+        near = self._edges.at(vertex)
+        found = [self._neighbour(vertex, int(edge), readable) for edge in near[view.walk[near] > 0]]
+        found.sort(key=lambda near: (-near.weight, -near.support, near.entity_id, near.relation, near.outgoing))
+        return found[:limit]
+
+    def counts(self) -> tuple[int, int]:
+        """Return (entities, edges)."""
+        return len(self._vertices.ids), len(self._edges.left)
+
+    def _neighbour(self, vertex: int, edge: int, readable: NDArray[np.bool_]) -> Neighbour:
+        rows = self._edges.support.of(edge)
+        seen = readable[self._edges.support.scope[rows]]
+        owners, weights = self._edges.support.owner[rows][seen], self._edges.support.weight[rows][seen]
+        doubt = np.log(np.maximum(1.0 - weights, CERTAIN)).sum()
+        other = self._vertices.ids[int(self._edges.other_end(np.array([edge]), vertex)[0])]
+        name, kind = self.name_of(other)
+        support, newest = self._supporting(owners)
+        return Neighbour(
+            entity_id=other,
+            name=name,
+            type=kind,
+            relation=self._names.relations[int(self._edges.relation[edge])],
+            outgoing=bool(self._edges.relation[edge] == UNDIRECTED or self._edges.left[edge] == vertex),
+            weight=round(1.0 - float(np.exp(doubt)), 9),  # so that equal support is equal however it was summed
+            support=support,
+            unit_ids=newest,
+        )
+
+    def _supporting(self, owners: Ints) -> tuple[int, tuple[str, ...]]:
+        """Return how many units there are among the owners, and the newest ones' ids, ties by id."""
+        units = [
+            (-self._names.owner_at[owner], self._names.owners[owner].removeprefix(UNIT))
+            for owner in owners.tolist()
+            if self._names.owners[owner].startswith(UNIT)
+        ]
+        return len(units), tuple(unit_id for _, unit_id in sorted(units)[:SUPPORT_UNITS])
+
+    def _readable(self, scopes: frozenset[str]) -> NDArray[np.bool_]:
+        readable = np.zeros(len(self._vertices.scopes), dtype=np.bool_)
+        readable[[self._vertices.scopes[scope] for scope in scopes if scope in self._vertices.scopes]] = True
+        readable[EVERYWHERE] = True
+        return readable
+
+    def _view_of(self, scopes: frozenset[str]) -> View:
+        return self._view(self._readable(scopes).tobytes())
+
+    def _make_view(self, readable: bytes) -> View:
+        mask = np.frombuffer(readable, dtype=np.bool_)
+        key, scope = np.divmod(self._vertices.spoken, len(self._vertices.scopes))
+        known = self._vertices.declared.copy()
+        known[self._vertices.of_key[key[mask[scope]]]] = True
+        return view_of(self._edges, mask, known)

@@ -1,0 +1,339 @@
+"""Kafka's protocol, and the only module that imports aiokafka: topics, publishing in order, following a topic.
+
+Measured on the embedded broker, and the reason for what looks odd here: the end offset it lists is the *first* offset of
+the last batch plus one (the high watermark of a fetch is right); it makes a missing topic up on the first metadata request
+that names it; and it gives no idempotent producer.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaError, for_code
+
+from shared.errors import InvalidInput, LogUnavailable
+from shared.log import BULK, EVENTS
+from shared.partitioner import partition_of
+
+__all__ = [
+    "ALL_TOPICS",
+    "BULK",
+    "COMMANDS",
+    "CONTRADICTIONS",
+    "DEAD_LETTERS",
+    "EMBEDDED",
+    "EPOCH_KEY",
+    "EVENTS",
+    "GRAPH",
+    "RESOLVED",
+    "STORED",
+    "Batch",
+    "Followed",
+    "KafkaConsumer",
+    "KafkaError",
+    "Outgoing",
+    "Publisher",
+    "RebalanceListener",
+    "Record",
+    "TopicPartition",
+    "create_topics",
+    "follow",
+    "partition_of",
+    "topic_name",
+]
+
+EMBEDDED = "cortex.embedded"
+RESOLVED = "cortex.resolved"
+STORED = "cortex.stored"
+GRAPH = "cortex.graph"
+CONTRADICTIONS = "cortex.contradictions"
+COMMANDS = "cortex.commands"
+DEAD_LETTERS = "cortex.dead-letters"
+ALL_TOPICS = (EVENTS, BULK, EMBEDDED, RESOLVED, STORED, GRAPH, CONTRADICTIONS, COMMANDS, DEAD_LETTERS)
+COMPACTED = frozenset({GRAPH, CONTRADICTIONS})
+
+EPOCH_KEY = b"__epoch__"
+"""Key of the records in a compacted topic that say where a refill begins and where it is complete."""
+
+BATCH_BYTES = 512 * 1024  # half of the producer's and the broker's usual limit for one request
+FETCH_BYTES = 4 * 1024 * 1024  # a partition's fetch: more than the largest record the embedded broker accepts
+TICK_S = 0.25  # how often a follower hears something even when nothing comes
+DEADLINE_S = 10.0  # an acknowledgement takes milliseconds; ten seconds are a broker that is gone
+
+RebalanceListener = ConsumerRebalanceListener
+KafkaConsumer = AIOKafkaConsumer
+
+
+class Record(Protocol):
+    """What a consumer hands over: bytes as they were written, and where they stood."""
+
+    @property
+    def topic(self) -> str: ...  # noqa: D102 - the names are Kafka's
+    @property
+    def partition(self) -> int: ...  # noqa: D102
+    @property
+    def offset(self) -> int: ...  # noqa: D102
+    @property
+    def key(self) -> bytes | None: ...  # noqa: D102
+    @property
+    def value(self) -> bytes | None: ...  # noqa: D102
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes]]: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A message to publish. ``value`` None is a tombstone, and then it needs a key."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+@dataclass(frozen=True)
+class Followed:
+    """A record of a followed topic."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a follower got since the last one (perhaps nothing). ``caught_up``: all that was there at start has been read."""
+
+    records: tuple[Followed, ...]
+    caught_up: bool
+
+
+def topic_name(prefix: str, topic: str) -> str:
+    """Return the name a topic has at the broker."""
+    return f"{prefix}{topic}"
+
+
+class Publisher:
+    """Publishes to chosen partitions with ``acks=all``; what is published together stands together and in order."""
+
+    def __init__(self, producer: Any, prefix: str, deadline_s: float) -> None:
+        self._producer = producer
+        self._prefix = prefix
+        self._deadline_s = deadline_s
+
+    @classmethod
+    async def open(
+        cls, bootstrap: str, *, prefix: str = "", idempotent: bool = False, deadline_s: float = DEADLINE_S
+    ) -> Self:
+        """Connect. ``idempotent`` is for Kafka; the embedded broker does not offer it. Raises LogUnavailable."""
+        producer = AIOKafkaProducer(
+            bootstrap_servers=bootstrap,
+            client_id="cortex",
+            acks="all",
+            enable_idempotence=idempotent,
+            max_batch_size=BATCH_BYTES,
+            request_timeout_ms=int(deadline_s * 1000),
+            retry_backoff_ms=50,
+        )
+        try:
+            async with asyncio.timeout(deadline_s):
+                await producer.start()
+        except (KafkaError, OSError, TimeoutError) as error:
+            await _quietly(producer.stop(), deadline_s)
+            raise LogUnavailable(f"The broker at {bootstrap} does not answer.") from error
+        return cls(producer, prefix, deadline_s)
+
+    async def publish(self, topic: str, partition: int, messages: Iterable[Outgoing]) -> None:
+        """Publish in order and return when every message is acknowledged.
+
+        The messages go in batches that the broker appends whole, one after the other: so after a failure what is missing
+        is a tail, and sending all of them again cannot put a later message before an earlier one that was never there.
+        Raises LogUnavailable.
+        """
+        name = topic_name(self._prefix, topic)
+        try:
+            for batch in self._batches(messages):
+                async with asyncio.timeout(self._deadline_s):
+                    await (await self._producer.send_batch(batch, name, partition=partition))
+        except (KafkaError, OSError, TimeoutError) as error:
+            raise LogUnavailable(f"The broker did not acknowledge a message to {name}.") from error
+
+    def _batches(self, messages: Iterable[Outgoing]) -> Iterable[Any]:
+        batch = self._producer.create_batch()
+        for message in messages:
+            if not _append(batch, message):
+                yield batch
+                batch = self._producer.create_batch()
+                _append(batch, message)
+        if batch.record_count():
+            yield batch
+
+    async def close(self) -> None:
+        """Disconnect within the deadline; what is under way is waited for."""
+        await _quietly(self._producer.stop(), self._deadline_s)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def _append(batch: Any, message: Outgoing) -> bool:
+    if batch.record_count() and batch.size() + len(message.key or b"") + len(message.value or b"") > BATCH_BYTES:
+        batch.close()
+        return False
+    appended = batch.append(timestamp=None, key=message.key, value=message.value, headers=list(message.headers))
+    return appended is not None
+
+
+async def create_topics(
+    bootstrap: str, partitions: int, *, prefix: str = "", replace: bool = False, deadline_s: float = DEADLINE_S
+) -> None:
+    """Make the topics that are missing, all with the same number of partitions.
+
+    ``replace``: a topic with another number is deleted and made anew. For the embedded broker only, which invents a topic
+    when a producer names it before we made it; nothing in it was accepted. Without it InvalidInput is raised.
+    Raises LogUnavailable.
+    """
+    names = [topic_name(prefix, topic) for topic in ALL_TOPICS]
+    try:
+        async with asyncio.timeout(deadline_s), AsyncExitStack() as stack:
+            admin = await _open_admin(bootstrap, stack)
+            there = await _partition_counts(admin, names)
+            wrong = {name: count for name, count in there.items() if count != partitions}
+            if wrong and not replace:
+                raise InvalidInput(f"Topics have another number of partitions than {partitions}: {wrong}.")
+            if wrong:
+                await admin.delete_topics(list(wrong))
+            missing = [topic for topic in ALL_TOPICS if there.get(topic_name(prefix, topic)) != partitions]
+            await _make(admin, missing, partitions, prefix)
+    except (KafkaError, OSError, TimeoutError) as error:
+        raise LogUnavailable(f"The broker at {bootstrap} does not answer.") from error
+
+
+async def _make(admin: Any, topics: Sequence[str], partitions: int, prefix: str) -> None:
+    if not topics:
+        return
+    wanted = [
+        NewTopic(
+            topic_name(prefix, topic),
+            num_partitions=partitions,
+            replication_factor=1,
+            topic_configs={"cleanup.policy": "compact"} if topic in COMPACTED else {},
+        )
+        for topic in topics
+    ]
+    answer = await admin.create_topics(wanted)
+    for fault in answer.to_object()["topic_errors"]:
+        if fault["error_code"] not in (0, 36):  # 36: another process was faster
+            raise for_code(fault["error_code"])(fault["topic"])
+
+
+async def _open_admin(bootstrap: str, stack: AsyncExitStack) -> Any:
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap, client_id="cortex", request_timeout_ms=5_000)
+    stack.push_async_callback(admin.close)
+    await admin.start()
+    return admin
+
+
+async def _partition_counts(admin: Any, names: Iterable[str]) -> dict[str, int]:
+    there = set(await admin.list_topics())  # asked first, because naming a missing topic would make it
+    wanted = [name for name in names if name in there]
+    if not wanted:
+        return {}
+    return {topic["topic"]: len(topic["partitions"]) for topic in await admin.describe_topics(wanted)}
+
+
+async def follow(
+    bootstrap: str, topic: str, *, prefix: str = "", lives_with_broker: bool = True, deadline_s: float = DEADLINE_S
+) -> AsyncIterator[Batch]:
+    """Read a topic from its start, without a group, for ever; something is yielded at least every TICK_S.
+
+    ``lives_with_broker``: the topic is lost with its broker, as the embedded one's are; then a second connection is held,
+    and when the broker goes LogUnavailable is raised at once. (A client that only reconnects would go on at its old offset,
+    in the middle of the new content.) The caller begins again, from nothing. Close it with ``contextlib.aclosing``.
+    """
+    name = topic_name(prefix, topic)
+    try:
+        async with AsyncExitStack() as stack:
+            line = await _open_line(bootstrap, stack) if lives_with_broker else None
+            async with asyncio.timeout(deadline_s):
+                count = await _wait_for_topic(bootstrap, name)
+                consumer = await _open_follower(bootstrap, name, count, stack)
+                pending = await _unread(consumer)
+            while True:
+                polled = await consumer.getmany(timeout_ms=int(TICK_S * 1000), max_records=1_000)
+                pending = {place for place in pending if not await _has_read(consumer, place)}
+                yield Batch(_followed(polled), caught_up=not pending)
+                if line is not None and line.at_eof():
+                    raise LogUnavailable("The broker is gone.")
+    except (KafkaError, OSError, TimeoutError) as error:
+        raise LogUnavailable(f"The broker at {bootstrap} does not answer.") from error
+
+
+async def _open_line(bootstrap: str, stack: AsyncExitStack) -> asyncio.StreamReader:
+    host, _, port = bootstrap.rpartition(":")
+    async with asyncio.timeout(DEADLINE_S):
+        reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    stack.callback(writer.close)
+    return reader
+
+
+async def _wait_for_topic(bootstrap: str, name: str) -> int:
+    async with AsyncExitStack() as stack:
+        admin = await _open_admin(bootstrap, stack)
+        while True:
+            counts = await _partition_counts(admin, [name])
+            if counts.get(name):
+                return counts[name]
+            await asyncio.sleep(0.05)
+
+
+async def _open_follower(bootstrap: str, name: str, count: int, stack: AsyncExitStack) -> Any:
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=bootstrap,
+        client_id="cortex",
+        group_id=None,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        max_partition_fetch_bytes=FETCH_BYTES,
+    )
+    stack.push_async_callback(_quietly, consumer.stop(), DEADLINE_S)
+    await consumer.start()
+    places = [TopicPartition(name, number) for number in range(count)]
+    consumer.assign(places)
+    await consumer.seek_to_beginning(*places)
+    return consumer
+
+
+async def _unread(consumer: Any) -> set[TopicPartition]:
+    places = list(consumer.assignment())
+    first, last = await consumer.beginning_offsets(places), await consumer.end_offsets(places)
+    return {place for place in places if last[place] > first[place]}
+
+
+async def _has_read(consumer: Any, place: TopicPartition) -> bool:
+    highwater = consumer.highwater(place)
+    return highwater is not None and await consumer.position(place) >= highwater
+
+
+def _followed(polled: Mapping[TopicPartition, Sequence[Record]]) -> tuple[Followed, ...]:
+    return tuple(
+        Followed(record.partition, record.offset, record.key, record.value)
+        for records in polled.values()
+        for record in records
+    )
+
+
+async def _quietly(closing: Awaitable[None], deadline_s: float) -> None:
+    with suppress(KafkaError, OSError, TimeoutError):
+        async with asyncio.timeout(deadline_s):
+            await closing

@@ -1,0 +1,291 @@
+"""The journal's file: its tables, and every statement that touches them. One connection, used by one thread."""
+
+import base64
+import secrets
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, Self
+
+import orjson
+
+from schemas.positions import Position
+from schemas.status import DeadLetter
+from shared.errors import CortexError, DataFolderError, DiskFull, FolderNewer, FolderReadOnly, LogUnavailable
+from shared.log import Appended, LogRecord
+from shared.logs.rows import NewEvent
+
+SCHEMA_VERSION: Final = 1
+# Another process holds the file for a commit (three syncs) or a read of some hundred rows: milliseconds, on a slow disk tens.
+BUSY_MS: Final = 5_000
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LANES: Final = "SELECT topic, partition, events FROM lane WHERE tenant = ?"
+_RECORD: Final = "SELECT number, topic, partition, recorded_at, tenant, source, id, key, body FROM event"
+_LETTER_COLUMNS: Final = (
+    "id, stage, cause, detail, attempts, topic, partition, offset, tenant, event_id, event_source, failed_at, body, "
+    "headers, key"
+)
+
+# `ordinal` counts a tenant's events in one partition from 1, `lane.events` is the last of them: so the lag above any
+# number is a difference of two look-ups, however many events wait.
+_SCHEMA: Final = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE event (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    topic TEXT NOT NULL, partition INTEGER NOT NULL, ordinal INTEGER NOT NULL,
+    tenant TEXT NOT NULL, source TEXT NOT NULL, id TEXT NOT NULL, key TEXT NOT NULL,
+    recorded_at INTEGER NOT NULL, body BLOB NOT NULL
+);
+CREATE UNIQUE INDEX event_identity ON event (tenant, id, source);
+CREATE UNIQUE INDEX event_ordinal ON event (tenant, topic, partition, number, ordinal);
+CREATE TABLE lane (
+    tenant TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL, events INTEGER NOT NULL,
+    PRIMARY KEY (tenant, topic, partition)
+) WITHOUT ROWID;
+CREATE TABLE dead_letter (
+    id TEXT PRIMARY KEY, stage TEXT NOT NULL, cause TEXT NOT NULL, detail TEXT NOT NULL, attempts INTEGER NOT NULL,
+    topic TEXT NOT NULL, partition INTEGER NOT NULL, offset INTEGER NOT NULL,
+    tenant TEXT, event_id TEXT, event_source TEXT, failed_at INTEGER NOT NULL,
+    body BLOB NOT NULL, headers BLOB NOT NULL, key BLOB
+);
+CREATE INDEX dead_letter_age ON dead_letter (failed_at, id);
+"""
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn SQLite's errors into ours."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _typed(error) from error
+
+
+def _typed(error: sqlite3.Error) -> CortexError:
+    code = getattr(error, "sqlite_errorcode", None)
+    primary = None if code is None else code & 0xFF  # the low byte; the rest refines it
+    if primary == sqlite3.SQLITE_FULL:
+        return DiskFull("The disk of the data folder is full: the journal took nothing of this request.")
+    if primary in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN):
+        return FolderReadOnly("The journal cannot be written: check that the data folder is there, and its rights.")
+    if primary in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+        return DataFolderError(f"The journal is damaged: {error}. Restore the data folder from a copy.")
+    return LogUnavailable(f"The journal does not take or give events: {error}.")
+
+
+class JournalFile:
+    """One connection to the journal. Every method blocks; call it from the thread that owns the connection."""
+
+    def __init__(self, connection: sqlite3.Connection, log_id: str, partitions: int) -> None:
+        self.log_id = log_id
+        self.partitions = partitions
+        self._db = connection
+
+    @classmethod
+    def open(cls, path: Path, partitions: int) -> Self:
+        """Open or make the file. A file that exists keeps its own id and number of partitions.
+
+        Raises FolderNewer, FolderReadOnly, DiskFull, DataFolderError (not a journal) or LogUnavailable.
+        """
+        with translated():
+            connection = _connect(path)
+            try:
+                meta = _prepare(connection, partitions)
+            except BaseException:
+                connection.close()
+                raise
+            return cls(connection, meta["log_id"], int(meta["partitions"]))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._db.close()
+
+    def append(self, groups: Sequence[Sequence[NewEvent]], now: datetime) -> list[list[Appended]]:
+        """Write all groups in one durable transaction: ``recorded_at`` is ``now``, or the last one if that is later."""
+        with translated(), self._transaction():
+            newest = self._db.execute("SELECT recorded_at FROM event ORDER BY number DESC LIMIT 1").fetchone()
+            recorded_at = _micros(now) if newest is None else max(_micros(now), newest[0])
+            return [[self._insert(event, recorded_at) for event in group] for group in groups]
+
+    def find(self, tenant: str, event_id: str, source: str | None) -> list[LogRecord]:
+        """Return the events of that id, oldest first."""
+        where, values = "tenant = ? AND id = ?", [tenant, event_id]
+        if source is not None:
+            where, values = where + " AND source = ?", [*values, source]
+        with translated():
+            rows = self._db.execute(f"{_RECORD} WHERE {where} ORDER BY number", values).fetchall()
+        return [self._record(row) for row in rows]
+
+    def read(self, after: int, limit: int) -> list[LogRecord]:
+        """Return the next events in order."""
+        with translated():
+            rows = self._db.execute(f"{_RECORD} WHERE number > ? ORDER BY number LIMIT ?", (after, limit)).fetchall()
+        return [self._record(row) for row in rows]
+
+    def newest(self) -> int:
+        """Return the highest number, 0 where there is none."""
+        with translated():
+            number: int = self._db.execute("SELECT coalesce(max(number), 0) FROM event").fetchone()[0]
+        return number
+
+    def pending(self, tenant: str, stored: dict[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+        """Count the tenant's events above the given numbers; a partition that is not given counts from its start."""
+        with translated(), self._snapshot():
+            lags = dict.fromkeys(stored, 0)
+            for topic, partition, events in self._db.execute(_LANES, (tenant,)).fetchall():
+                done = self._ordinal(tenant, topic, partition, stored.get((topic, partition), -1))
+                lags[topic, partition] = events - done
+        return lags
+
+    def bury(self, letter: DeadLetter) -> None:
+        """Keep a dead letter, in place of one of that id."""
+        headers = [[name, base64.b64encode(value).decode()] for name, value in letter.headers]
+        row = letter.model_dump() | {"failed_at": _micros(letter.failed_at), "headers": orjson.dumps(headers)}
+        marks = ", ".join(f":{name}" for name in _LETTER_COLUMNS.split(", "))
+        with translated(), self._transaction():
+            self._db.execute(f"INSERT OR REPLACE INTO dead_letter ({_LETTER_COLUMNS}) VALUES ({marks})", row)  # noqa: S608 - constants
+
+    def dead_letters(self, tenant: str | None, event_id: str | None, limit: int, after: str | None) -> list[DeadLetter]:
+        """Return dead letters, newest first; an unknown ``after`` gives none."""
+        where, values = ["1"], []
+        for column, value in (("tenant", tenant), ("event_id", event_id)):
+            if value is not None:
+                where.append(f"{column} = ?")
+                values.append(value)
+        if after is not None:
+            where.append("(failed_at, id) < (SELECT failed_at, id FROM dead_letter WHERE id = ?)")
+            values.append(after)
+        query = (
+            f"SELECT {_LETTER_COLUMNS} FROM dead_letter WHERE {' AND '.join(where)} "  # noqa: S608 - constants
+            "ORDER BY failed_at DESC, id DESC LIMIT ?"
+        )
+        with translated():
+            rows = self._db.execute(query, (*values, limit)).fetchall()
+        return [_letter(row) for row in rows]
+
+    def _insert(self, event: NewEvent, recorded_at: int) -> Appended:
+        known = self._db.execute(
+            "SELECT number, topic, partition, recorded_at FROM event WHERE tenant = ? AND id = ? AND source = ?",
+            (event.tenant, event.event_id, event.source),
+        ).fetchone()
+        if known is not None:
+            number, topic, partition, first_recorded_at = known
+            return Appended(self._position(topic, partition, number), _instant(first_recorded_at), duplicate=True)
+        ordinal = self._db.execute(
+            "INSERT INTO lane VALUES (?, ?, ?, 1) "
+            "ON CONFLICT (tenant, topic, partition) DO UPDATE SET events = events + 1 RETURNING events",
+            (event.tenant, event.topic, event.partition),
+        ).fetchone()[0]
+        number = self._db.execute(
+            "INSERT INTO event (topic, partition, ordinal, tenant, source, id, key, recorded_at, body) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                event.topic,
+                event.partition,
+                ordinal,
+                event.tenant,
+                event.source,
+                event.event_id,
+                event.key,
+                recorded_at,
+                event.body,
+            ),
+        ).lastrowid
+        assert number is not None
+        return Appended(self._position(event.topic, event.partition, number), _instant(recorded_at), duplicate=False)
+
+    def _ordinal(self, tenant: str, topic: str, partition: int, number: int) -> int:
+        """Return how many events of the partition have at most that number."""
+        row = self._db.execute(
+            "SELECT ordinal FROM event WHERE tenant = ? AND topic = ? AND partition = ? AND number <= ? "
+            "ORDER BY number DESC LIMIT 1",
+            (tenant, topic, partition, number),
+        ).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def _position(self, topic: str, partition: int, number: int) -> Position:
+        return Position(log=self.log_id, topic=topic, partition=partition, number=number)
+
+    def _record(self, row: tuple[Any, ...]) -> LogRecord:
+        number, topic, partition, recorded_at, tenant, source, event_id, key, body = row
+        position = self._position(topic, partition, number)
+        return LogRecord(position, _instant(recorded_at), tenant, source, event_id, key, body)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Write under the lock from the first statement on: then nothing can be in between, and no upgrade can fail."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:  # SQLite has already undone it after some errors, a full disk among them
+                self._db.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[None]:
+        """Read several times from one state."""
+        self._db.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._db.execute("ROLLBACK")
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=BUSY_MS / 1_000, isolation_level=None, check_same_thread=False)
+    # A rollback journal, not WAL: two processes write, and this SQLite may have the WAL-reset race. PERSIST syncs the end
+    # of a commit (DELETE would leave that to the folder's next sync) and spares making and unlinking a file each time.
+    connection.execute("PRAGMA journal_mode = PERSIST")
+    connection.execute(f"PRAGMA journal_size_limit = {4 * 1024 * 1024}")  # what a large batch leaves behind, bytes
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA fullfsync = ON")  # macOS: only this reaches the medium; nothing elsewhere
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, partitions: int) -> dict[str, str]:
+    """Make the tables if there are none, and return what is fixed in the file."""
+    connection.execute("BEGIN IMMEDIATE")  # two processes may make it at once: the second finds it made
+    try:
+        version = _known_version(connection)
+        if version == 0:
+            for statement in _SCHEMA.split(";\n"):
+                connection.execute(statement)
+            made = {"log_id": secrets.token_hex(16), "partitions": str(partitions)}
+            connection.executemany("INSERT INTO meta VALUES (?, ?)", made.items())
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        connection.execute("DELETE FROM meta WHERE 0")  # refused in a read-only file, where BEGIN IMMEDIATE is not
+        meta = dict(connection.execute("SELECT name, value FROM meta").fetchall())
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return meta
+
+
+def _known_version(connection: sqlite3.Connection) -> int:
+    """Return the schema's version, 0 for a new file; raises FolderNewer for one this release does not know."""
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > SCHEMA_VERSION:
+        raise FolderNewer(
+            f"The journal has schema {version}, this release knows {SCHEMA_VERSION}: start a later release of Cortex."
+        )
+    return version
+
+
+def _micros(at: datetime) -> int:
+    return (at - _EPOCH) // timedelta(microseconds=1)
+
+
+def _instant(micros: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=micros)
+
+
+def _letter(row: tuple[Any, ...]) -> DeadLetter:
+    fields = dict(zip(_LETTER_COLUMNS.split(", "), row, strict=True))
+    headers = tuple((name, base64.b64decode(value)) for name, value in orjson.loads(fields["headers"]))
+    return DeadLetter.model_validate(fields | {"failed_at": _instant(fields["failed_at"]), "headers": headers})

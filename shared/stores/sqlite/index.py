@@ -1,0 +1,170 @@
+"""Upkeep of what is searched: scopes, passages with their words, and vectors. Part of one transaction."""
+
+import sqlite3
+
+import numpy as np
+
+from schemas.units import Scope, Unit
+from shared.embedder import Vectors
+from shared.passages import index_terms, passage_id, passage_key
+from shared.stores.sqlite.rows import load_unit
+
+ADDED, REMOVED = "+", "-"
+
+
+class Index:
+    """Collects what a transaction touches and brings the index up to date at its end, each passage once."""
+
+    def __init__(self, connection: sqlite3.Connection, tenant: str) -> None:
+        self._connection = connection
+        self._tenant = tenant
+        self._scopes: dict[str, int] = {}
+        self._touched: set[int] = set()
+        self._new: set[int] = set()
+        self._revectored: set[int] = set()
+        self._loose_texts: set[str] = set()
+        self._units: dict[int, Unit] = {}
+
+    def remember(self, statement_id: int, unit: Unit) -> None:
+        """Spare reading back a unit that this transaction wrote."""
+        self._units[statement_id] = unit
+
+    def unit_of(self, statement_id: int) -> Unit:
+        """Return the unit of a statement that has one."""
+        if statement_id not in self._units:
+            (body,) = self._connection.execute("SELECT body FROM statement WHERE id = ?", (statement_id,)).fetchone()
+            self._units[statement_id] = load_unit(body)
+        return self._units[statement_id]
+
+    def scope_id(self, scope: Scope) -> int:
+        """Return a scope's number, giving it one at its first use."""
+        if scope.key not in self._scopes:
+            self._connection.execute(
+                "INSERT OR IGNORE INTO scope (key, level, entity_id) VALUES (?, ?, ?)",
+                (scope.key, scope.level.value, scope.entity_id),
+            )
+            (number,) = self._connection.execute("SELECT id FROM scope WHERE key = ?", (scope.key,)).fetchone()
+            self._scopes[scope.key] = number
+        return self._scopes[scope.key]
+
+    def passage_of(self, unit: Unit, content_key: str) -> int:
+        """Return the row of a unit's passage, making it where it is new, and have it indexed."""
+        key = passage_key(self._tenant, unit)
+        row = self._connection.execute("SELECT id FROM passage WHERE key = ?", (key,)).fetchone()
+        if row is None:
+            row = (self._add_passage(key, self.scope_id(unit.scope), content_key),)
+        self.touch(row[0])
+        return int(row[0])
+
+    def touch(self, passage: int) -> None:
+        """Have a passage looked at again when the transaction ends."""
+        self._touched.add(passage)
+
+    def touch_neighbours(self, unit: Unit) -> None:
+        """Have the turns beside this one looked at again: its words are among theirs."""
+        if unit.turn is None:
+            return
+        rows = self._connection.execute(
+            "SELECT passage FROM unit WHERE session_id = ? AND turn IN (?, ?) AND scope = ?",
+            (unit.session_id, unit.turn - 1, unit.turn + 1, self.scope_id(unit.scope)),
+        )
+        self._touched.update(passage for (passage,) in rows)
+
+    def keep_vectors(self, content_key: str, model: str, vectors: Vectors) -> None:
+        """Keep a text's vectors, unless this model's are there."""
+        row = self._connection.execute("SELECT model FROM text WHERE content_key = ?", (content_key,)).fetchone()
+        if row is not None and row[0] == model:
+            return
+        matrix = np.ascontiguousarray(np.atleast_2d(vectors), dtype="<f4")
+        self._connection.execute(
+            "INSERT OR REPLACE INTO text VALUES (?, ?, ?, ?)", (content_key, model, len(matrix), matrix.tobytes())
+        )
+        self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('model', ?)", (model,))
+        rows = self._connection.execute("SELECT id FROM passage WHERE content_key = ?", (content_key,))
+        self._revectored.update(passage for (passage,) in rows)
+
+    def release_text(self, content_key: str | None) -> None:
+        """Have a text's vectors dropped at the end, where no statement that counts has the text any more."""
+        if content_key is not None:
+            self._loose_texts.add(content_key)
+
+    def finish(self) -> None:
+        """Bring words, vectors and the change log in line with the units. Ascending rows: FTS5 flushes at a step back."""
+        for passage in sorted(self._touched):
+            self._reindex(passage)
+        for passage in sorted(self._revectored - self._new):
+            self._log_change(passage, ADDED)
+        for content_key in sorted(self._loose_texts):
+            self._connection.execute(
+                "DELETE FROM text WHERE content_key = ?1 AND NOT EXISTS "
+                "(SELECT 1 FROM statement WHERE content_key = ?1 AND past = 0)",
+                (content_key,),
+            )
+
+    def _add_passage(self, key: str, scope: int, content_key: str) -> int:
+        pid = passage_id(key)
+        while self._connection.execute("SELECT 1 FROM passage WHERE pid = ?", (pid,)).fetchone():
+            pid += 1  # two keys share their first 52 bits: the later takes the next number
+        cursor = self._connection.execute(
+            "INSERT INTO passage (pid, key, scope, content_key, words, scope_token) VALUES (?, ?, ?, ?, '', ?)",
+            (pid, key, scope, content_key, f"s{scope}"),
+        )
+        assert cursor.lastrowid is not None  # an INSERT that succeeded has one
+        self._new.add(cursor.lastrowid)
+        return cursor.lastrowid
+
+    def _reindex(self, passage: int) -> None:
+        row = self._connection.execute("SELECT words, scope_token FROM passage WHERE id = ?", (passage,)).fetchone()
+        if row is None:
+            return
+        old, token = row
+        words = self._words(passage)
+        if words == old and passage not in self._new:
+            return
+        if passage not in self._new:
+            self._connection.execute(
+                "INSERT INTO passage_words (passage_words, rowid, words, scope_token) VALUES ('delete', ?, ?, ?)",
+                (passage, old, token),
+            )
+        if words is None:
+            self._drop(passage)
+            return
+        self._connection.execute("UPDATE passage SET words = ? WHERE id = ?", (words, passage))
+        self._connection.execute(
+            "INSERT INTO passage_words (rowid, words, scope_token) VALUES (?, ?, ?)", (passage, words, token)
+        )
+        if passage in self._new:
+            self._log_change(passage, ADDED)
+
+    def _drop(self, passage: int) -> None:
+        """Take out a passage that no live unit has any more; one that this transaction made was never seen."""
+        if passage not in self._new:
+            self._log_change(passage, REMOVED)
+        self._connection.execute("DELETE FROM passage WHERE id = ?", (passage,))
+
+    def _words(self, passage: int) -> str | None:
+        """Return the passage's analysed words, or None when no live unit has it."""
+        row = self._connection.execute(
+            "SELECT statement, scope FROM unit WHERE passage = ? ORDER BY unit_id LIMIT 1", (passage,)
+        ).fetchone()
+        if row is None:
+            return None
+        first = self.unit_of(row[0])
+        rows = self._connection.execute("SELECT DISTINCT title FROM unit WHERE passage = ? AND title IS NOT NULL", (passage,))
+        titles = [title for (title,) in rows]
+        before, after = (self._neighbour(first, row[1], step) for step in (-1, 1))
+        return " ".join(index_terms(first, titles, before, after))
+
+    def _neighbour(self, unit: Unit, scope: int, step: int) -> Unit | None:
+        if unit.turn is None:
+            return None
+        row = self._connection.execute(
+            "SELECT statement FROM unit WHERE session_id = ? AND turn = ? AND scope = ? ORDER BY unit_id LIMIT 1",
+            (unit.session_id, unit.turn + step, scope),
+        ).fetchone()
+        return self.unit_of(row[0]) if row else None
+
+    def _log_change(self, passage: int, kind: str) -> None:
+        self._connection.execute(
+            "INSERT INTO change (passage, scope, kind) SELECT pid, scope, ? FROM passage WHERE id = ?", (kind, passage)
+        )

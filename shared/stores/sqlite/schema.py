@@ -1,0 +1,104 @@
+"""The tables of a tenant's knowledge file, and its version."""
+
+import sqlite3
+
+from shared.errors import FolderNewer
+
+VERSION = 1
+CHANGES_KEPT = 100_000
+"""Rows of ``change`` kept for readers to catch up from; one that is further behind loads its matrices anew."""
+
+# Terms hold no white space, so whatever is not white space belongs to a token; the analysis itself is shared/text.py.
+_TOKEN_CHARS = "!#$%&()*+,-./:;<=>?@[\\]^_`{|}~"
+
+_TABLES = f"""
+CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE watermark (
+    stage TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL, number INTEGER NOT NULL,
+    PRIMARY KEY (stage, topic, partition)
+) WITHOUT ROWID;
+CREATE TABLE scope (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, level TEXT NOT NULL, entity_id TEXT NOT NULL);
+CREATE INDEX scope_entity ON scope (entity_id);
+
+-- What events said about units. past = 1: an older revision, kept as history. active = 1: a part of its document's
+-- current revision. A retraction has no body. Ids are never used twice: a statement never changes under its id.
+CREATE TABLE statement (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, unit_id TEXT NOT NULL, revision INTEGER NOT NULL, retraction INTEGER NOT NULL,
+    digest TEXT NOT NULL, source TEXT NOT NULL, event_id TEXT NOT NULL, explicit INTEGER NOT NULL,
+    recorded INTEGER NOT NULL, position TEXT NOT NULL, content_key TEXT, document_id TEXT, part INTEGER,
+    text_digest TEXT, past INTEGER NOT NULL DEFAULT 0, active INTEGER NOT NULL DEFAULT 0, body BLOB, resolution BLOB
+);
+CREATE INDEX statement_unit ON statement (unit_id);
+CREATE INDEX statement_part ON statement (document_id, revision, part) WHERE document_id IS NOT NULL;
+CREATE INDEX statement_text ON statement (content_key) WHERE past = 0 AND content_key IS NOT NULL;
+
+-- The live units, as searches filter them. Times: microseconds since 1970.
+CREATE TABLE unit (
+    id INTEGER PRIMARY KEY, unit_id TEXT NOT NULL UNIQUE, statement INTEGER NOT NULL, passage INTEGER NOT NULL,
+    scope INTEGER NOT NULL, type TEXT NOT NULL, revision INTEGER NOT NULL, source TEXT NOT NULL, document_id TEXT,
+    begins INTEGER, ends INTEGER, occurred_start INTEGER, occurred_end INTEGER, recorded INTEGER NOT NULL,
+    moment INTEGER NOT NULL, start INTEGER NOT NULL, supersedes TEXT, superseded_from INTEGER, superseded_by TEXT,
+    session_id TEXT, turn INTEGER
+);
+CREATE INDEX unit_passage ON unit (passage);
+CREATE INDEX unit_moment ON unit (scope, moment);
+CREATE INDEX unit_supersedes ON unit (supersedes) WHERE supersedes IS NOT NULL;
+CREATE INDEX unit_turn ON unit (session_id, turn, scope) WHERE turn IS NOT NULL;
+CREATE INDEX unit_document ON unit (document_id) WHERE document_id IS NOT NULL;
+-- role 2: the unit is about this key; 1: it mentions it; 0: a link names it.
+CREATE TABLE incidence (key TEXT NOT NULL, unit INTEGER NOT NULL, role INTEGER NOT NULL, PRIMARY KEY (key, unit)) WITHOUT ROWID;
+CREATE INDEX incidence_unit ON incidence (unit);
+
+CREATE TABLE document (
+    document_id TEXT PRIMARY KEY, revision INTEGER NOT NULL, parts INTEGER NOT NULL, digest TEXT NOT NULL,
+    source TEXT NOT NULL, event_id TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE completion (
+    document_id TEXT NOT NULL, revision INTEGER NOT NULL, retraction INTEGER NOT NULL, digest TEXT NOT NULL,
+    source TEXT NOT NULL, event_id TEXT NOT NULL, parts INTEGER NOT NULL, hash TEXT NOT NULL, body BLOB NOT NULL,
+    PRIMARY KEY (document_id, revision, digest)
+) WITHOUT ROWID;
+
+-- Vectors lie apart from what the keyword search joins: a row with a vector in it spans pages.
+CREATE TABLE text (content_key TEXT PRIMARY KEY, model TEXT NOT NULL, rows INTEGER NOT NULL, vectors BLOB NOT NULL);
+CREATE TABLE passage (
+    id INTEGER PRIMARY KEY, pid INTEGER NOT NULL UNIQUE, key TEXT NOT NULL UNIQUE, scope INTEGER NOT NULL,
+    content_key TEXT NOT NULL, words TEXT NOT NULL, scope_token TEXT NOT NULL
+);
+CREATE INDEX passage_scope ON passage (scope);
+CREATE INDEX passage_text ON passage (content_key);
+CREATE VIRTUAL TABLE passage_words USING fts5 (
+    words, scope_token, content = 'passage', content_rowid = 'id', tokenize = "ascii tokenchars '{_TOKEN_CHARS}'"
+);
+CREATE VIRTUAL TABLE term USING fts5vocab (passage_words, col);
+CREATE TABLE change (seq INTEGER PRIMARY KEY AUTOINCREMENT, passage INTEGER NOT NULL, scope INTEGER NOT NULL, kind TEXT NOT NULL);
+
+CREATE TABLE declared (
+    kind TEXT NOT NULL, identity TEXT NOT NULL, revision INTEGER NOT NULL, retraction INTEGER NOT NULL, digest TEXT NOT NULL,
+    source TEXT NOT NULL, event_id TEXT NOT NULL, explicit INTEGER NOT NULL, source_id TEXT, target_id TEXT, body BLOB NOT NULL,
+    PRIMARY KEY (kind, identity)
+) WITHOUT ROWID;
+CREATE INDEX declared_source ON declared (source_id) WHERE source_id IS NOT NULL;
+CREATE INDEX declared_target ON declared (target_id) WHERE target_id IS NOT NULL;
+
+CREATE TABLE contradiction (
+    id TEXT PRIMARY KEY, unit_a TEXT NOT NULL, unit_b TEXT NOT NULL, revision_a INTEGER NOT NULL, revision_b INTEGER NOT NULL,
+    difference TEXT NOT NULL, detail TEXT NOT NULL, attribute TEXT NOT NULL, similarity REAL NOT NULL, recorded INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX contradiction_a ON contradiction (unit_a);
+CREATE INDEX contradiction_b ON contradiction (unit_b);
+"""
+
+
+def check_version(connection: sqlite3.Connection, name: str) -> int:
+    """Return the file's schema version, 0 for an empty file. Raises FolderNewer."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > VERSION:
+        raise FolderNewer(f"{name} has schema version {version}; this release of Cortex knows up to {VERSION}")
+    return int(version)
+
+
+def prepare(connection: sqlite3.Connection, name: str) -> None:
+    """Create the tables in an empty file. Raises FolderNewer."""
+    if check_version(connection, name) == 0:
+        connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {VERSION}; COMMIT;")

@@ -1,0 +1,111 @@
+"""What becomes of a failure in ingest."""
+
+import inspect
+
+import pytest
+
+from ingest.delivery import RULES, Backoff, Delivery, Hopeless, Verdict, rule_for
+from ingest.metrics import IngestMetrics
+from shared import errors
+
+pytestmark = pytest.mark.anyio
+
+
+def delivery(attempts: int = 3) -> Delivery:
+    return Delivery("embed", attempts, Backoff(1e-6), IngestMetrics())
+
+
+class Script:
+    """Work that raises what it is given, one after the other, and then succeeds."""
+
+    def __init__(self, *raised: Exception) -> None:
+        self.raised = list(raised)
+        self.calls = 0
+
+    async def __call__(self) -> str:
+        self.calls += 1
+        if self.raised:
+            raise self.raised.pop(0)
+        return "done"
+
+
+def test_every_typed_error_has_a_rule_of_its_own():
+    """A new error in shared/errors.py must be decided on here."""
+    typed = {kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.CortexError)}
+    assert typed <= set(RULES)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in RULES if issubclass(kind, errors.CortexError) and kind.retriable])
+def test_what_calls_itself_retriable_is_never_buried_at_once(kind):
+    assert RULES[kind].verdict is not Verdict.BURY
+
+
+def test_an_error_that_nobody_thought_of_is_retried_a_bounded_number_of_times():
+    assert rule_for(KeyError("x")).verdict is Verdict.RETRY
+    assert rule_for(KeyError("x")).cause == "unexpected-error"
+
+
+def test_the_nearest_class_decides():
+    class Worse(errors.StoreUnavailable):
+        pass
+
+    assert rule_for(Worse()).cause == "store-unavailable"
+
+
+async def test_a_transient_failure_is_retried_in_place():
+    work = Script(errors.EmbedderUnavailable(), errors.EmbedderUnavailable())
+    assert await delivery().attempt(work) == "done"
+    assert work.calls == 3
+
+
+async def test_attempts_are_bounded():
+    work = Script(*[errors.EmbedderUnavailable() for _ in range(9)])
+    with pytest.raises(Hopeless) as caught:
+        await delivery(attempts=4).attempt(work)
+    assert (caught.value.cause, caught.value.attempts, work.calls) == ("embedder-unavailable", 4, 4)
+
+
+async def test_a_deterministic_error_is_hopeless_at_once_and_names_the_field():
+    work = Script(errors.InvalidInput(faults=(errors.Fault("/data/text", "the text is empty"),)))
+    with pytest.raises(Hopeless) as caught:
+        await delivery().attempt(work)
+    assert (caught.value.cause, caught.value.attempts, work.calls) == ("invalid-input", 1, 1)
+    assert "/data/text" in caught.value.detail
+
+
+@pytest.mark.parametrize("kind", [errors.StoreUnavailable, errors.LogUnavailable, errors.DiskFull])
+async def test_an_outage_of_what_everything_needs_never_exhausts(kind):
+    work = Script(*[kind() for _ in range(50)])
+    assert await delivery(attempts=2).attempt(work) == "done"
+    work = Script(*[kind() for _ in range(50)])
+    assert await delivery(attempts=2).insist(work) == "done"
+
+
+async def test_failures_do_not_count_while_the_part_fails_for_everything():
+    """C12: an embedder that is down for a while turns no event into a dead letter."""
+    work = Script(*[errors.EmbedderUnavailable() for _ in range(20)])
+
+    async def healthy() -> bool:
+        return False
+
+    assert await delivery(attempts=3).attempt(work, healthy=healthy) == "done"
+
+
+async def test_insisting_lets_a_bug_through():
+    with pytest.raises(KeyError):
+        await delivery().insist(Script(KeyError("x")))
+
+
+async def test_the_detail_can_be_written_anywhere():
+    work = Script(*[ValueError("bad \ud800 text\n\x00 more") for _ in range(9)])
+    with pytest.raises(Hopeless) as caught:
+        await delivery().attempt(work)
+    assert caught.value.detail.encode("utf-8")
+    assert caught.value.detail.isprintable()
+
+
+def test_waits_double_up_to_the_limit_and_are_shortened_at_random():
+    longest, shortest = Backoff(0.2, 5.0, lambda: 0.0), Backoff(0.2, 5.0, lambda: 1.0)
+    assert [round(longest.delay_s(n), 3) for n in range(1, 8)] == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+    assert shortest.delay_s(3) == pytest.approx(0.4)
+    assert longest.delay_s(10_000) == 5.0
