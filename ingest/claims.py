@@ -7,13 +7,18 @@ from typing import Final, Literal
 
 from ingest.vocabulary import HEDGES
 from schemas import limits
+from schemas.messages import Mention
 from schemas.units import Claim
+from shared.identity import fold_key
 from shared.text import sentences
 
 SENTENCE_CHARS: Final = 240
 """Longer sentences are not plainly built."""
 SENTENCES: Final = 200
 """Of one unit: its first claims, up to the limit of a unit, lie well within."""
+
+SUBJECT_WORDS: Final = 4
+"""A longer subject describes something and does not name it."""
 
 Polarity = Literal["affirmed", "denied"]
 
@@ -120,6 +125,23 @@ def extract_claims(text: str) -> tuple[Claim, ...]:
         if len(found) >= limits.CLAIMS:
             break
     return tuple(found.values())[: limits.CLAIMS]
+
+
+def subject_mentions(text: str, claims: tuple[Claim, ...], taken: tuple[Mention, ...]) -> tuple[Mention, ...]:
+    """Return mentions of claim subjects that no name stands in: 'the payments client' is a thing that statements are
+    about, though nothing in its writing says so. ``taken``: mentions found already; none is given twice.
+    """
+    found: dict[str, Mention] = {}
+    known = {mention.key for mention in taken}
+    for claim in claims:
+        phrase = bare(claim.subject)
+        key, start = fold_key(phrase), text.find(phrase)
+        if not key or key in known or key in found or start < 0 or len(phrase.split()) > SUBJECT_WORDS:
+            continue
+        end = start + len(phrase)
+        if not any(start < mention.end and mention.start < end for mention in taken):
+            found[key] = Mention(key=key, surface=phrase, start=start, end=end, type_guess=None)
+    return tuple(found.values())
 
 
 def bare(phrase: str) -> str:

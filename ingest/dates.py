@@ -26,6 +26,8 @@ _WEEKDAYS: Final = {
 _MONTH: Final = "(?P<month>" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\b\.?"
 _YEAR: Final = r"(?P<year>1[0-9]{3}|20[0-9]{2}|2100)"
 _DAY: Final = r"(?P<day>3[01]|[12][0-9]|0?[1-9])(?:st|nd|rd|th)?"
+_NO_NOUN: Final = r"(?=\s*$|\s*[.,;:)!–](?!\d)|\s(?:-|the|a|an|and|or|to|by|with|for|in|at|as|on|it|we|he|she|they|is|was|were|had|[A-Z(]))"
+"""'In 2000.' and 'in 2000 the' name a year, 'in 2000 requests' a number."""
 _FORMS: Final = tuple(
     re.compile(form, re.IGNORECASE)
     for form in (
@@ -35,7 +37,8 @@ _FORMS: Final = tuple(
         r"\b" + _MONTH + r",?\s(?:of\s)?" + _YEAR + r"\b",
         r"\bQ(?P<quarter>[1-4])(?:[\s/-]?" + _YEAR + r")?\b",
         r"\b(?P<year>1[0-9]{2}0|20[0-9]0)s\b",
-        r"(?<![\w.,/$€£-])" + _YEAR + r"(?![\w%/-]|[.,]\d)",
+        r"(?:(?<=^)|(?<=[(–:])|(?<=\b(?:in|of|by)\s)|(?<=\b(?:from|year|late|next|last)\s)|(?<=\b(?:since|until|after|early|circa)\s)"
+        r"|(?<=\b(?:before|during)\s)|(?<=\b[A-Z][a-z]{2}\s))" + _YEAR + _NO_NOUN,
         r"\b(?P<weekday>" + "|".join(sorted(_WEEKDAYS, key=len, reverse=True)) + r")s?\b",
         r"\b" + _MONTH + r"(?<!\bmay)(?<!\bmar)\b",
         r"\b(?P<hour>[01]?[0-9]|2[0-3]):(?P<minute>[0-5][0-9])(?:\s?(?P<half>am|pm))?(?![\w:])",

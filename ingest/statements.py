@@ -7,7 +7,7 @@ from typing import Final
 
 from ingest.dates import Day, find_days
 from ingest.values import Quantity, find_quantities
-from ingest.vocabulary import CESSATION, FUNCTION_WORDS, HEDGES, NEGATORS, VERBS
+from ingest.vocabulary import CESSATION, FUNCTION_WORDS, HEDGES, NEGATORS, NUMBERED, VERBS
 from shared.text import sentences, terms
 
 STATEMENTS: Final = 60
@@ -109,7 +109,7 @@ def read_statement(text: str) -> Statement:
     taken = [(item.start, item.end) for item in (*days, *quantities)]
     tokens = [match for match in _TOKEN.finditer(text) if not _inside(match.start(), taken)]
     verbs = tuple((match.start(), match[0].lower()) for match in tokens if _is_verb(match, text))
-    main_verb = _main_verb(verbs, len(text))
+    main_verb = _main_verb(verbs, text, (*quantities, *days))
     words = tuple(_word(match, main_verb, text) for match in tokens if _has_content(match[0], text[match.end() :]))
     lowered = [match[0].lower() for match in tokens]
     return Statement(
@@ -159,10 +159,24 @@ def _is_verb(match: re.Match[str], text: str) -> bool:
     return word.endswith("ed") and len(word) > 4 and match.start() > 0 and match[0].islower()
 
 
-def _main_verb(verbs: tuple[tuple[int, str], ...], end: int) -> int:
-    """Return where the subject ends. A verb in first place counts only where no other follows: 'Use X for Y'."""
+def _main_verb(verbs: tuple[tuple[int, str], ...], text: str, items: tuple[Quantity | Day, ...]) -> int:
+    """Return where the subject ends. A verb in first place counts only where no other follows: 'Use X for Y'.
+
+    Where no verb is known, the first number or date that is not part of a name ends it: 'Pool size: 50'.
+    """
     later = [start for start, _ in verbs if start > 0]
-    return later[0] if later else (0 if verbs else end)
+    if later or verbs:
+        return later[0] if later else 0
+    return min((item.start for item in items if item.start > 0 and not in_name(text, item)), default=len(text))
+
+
+def in_name(text: str, item: Quantity | Day) -> bool:
+    """Say whether a number belongs to the word before it: 'Room 101', 'ticket 88'."""
+    before = text[: item.start].rstrip(" #")
+    if not isinstance(item, Quantity) or item.dimension or len(before) + 2 < item.start:
+        return False
+    word = re.split(r"[^\w]", before)[-1]
+    return word.lower() in NUMBERED or (word[:1].isupper() and len(word) < len(before))
 
 
 def _has_content(token: str, rest: str) -> bool:

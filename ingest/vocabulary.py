@@ -42,7 +42,8 @@ ADDITIVE_VERBS: Final = frozenset(
     " collaborate collaborates collaborated connect connects connected handle handles handled offer offers offered provide"
     " provides provided feature features featured win wins won receive receives received study studies studied create"
     " creates created build builds built develop develops developed consume consumes consumed emit emits emitted send sends"
-    " sent log logs logged monitor monitors monitored test tests tested implement implements implemented".split()
+    " sent log logs logged monitor monitors monitored test tests tested implement implements implemented move moves moved migrate"
+    " migrates migrated switch switches switched travel travels travelled go goes went".split()
 )
 """Facts of these verbs add up: a second object never retires the first (C15)."""
 
@@ -65,7 +66,7 @@ VERBS: Final = ADDITIVE_VERBS | frozenset(
     " caches cached scale scales scaled handle process processes processed times trigger triggers triggered stop stops stopped"
     " cease ceased lacks lack resets reset approve approves approved says said say states stated claim claims claimed"
     " founded established born died located based situated known considered found discovered introduced invented held"
-    " appointed elected directed written composed produced performed recorded completed opened constructed".split()
+    " get gets got appointed elected directed written composed produced performed recorded completed opened constructed".split()
 )
 """Where the first of these stands, the subject of a sentence ends."""
 
@@ -73,6 +74,27 @@ CHOICE_VERBS: Final = frozenset(
     "choose chooses chose chosen decide decides decided pick picks picked select selects selected adopt adopts adopted"
     " prefer prefers preferred standardise standardised standardize standardized settled".split()
 )
+
+COPULAS: Final = frozenset("is are was were become becomes became remain remains".split())
+
+AUTHORED: Final = frozenset(
+    "written directed composed founded created built developed designed invented discovered owned led maintained managed headed"
+    " run produced painted hosted chaired approved signed commissioned authored proposed".split()
+)
+"""What was done by somebody, and by nobody else unless it says so: 'written by', 'owned by'."""
+
+PLACED: Final = frozenset(
+    "born died located situated based headquartered lives live lived buried held hosted stored resides sits lies".split()
+)
+"""What is in one place."""
+
+NUMBERED: Final = frozenset(
+    "room gate flight ticket issue pr sprint phase version release build error step level tier chapter section episode season"
+    " platform terminal server node shard partition invoice order case incident bug task story epic milestone region zone rack"
+    " floor building table line unit article rfc cve iso http part page figure appendix question item row day week q no number"
+    " id adr".split()
+)
+"""Nouns that name one thing together with a number: 'ticket 88' and 'ticket 89' are two tickets."""
 
 ONCE_WORDS: Final = frozenset(
     "start starts started begin begins began end ends ended due deadline launch launches launched release released releases"

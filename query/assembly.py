@@ -1,7 +1,7 @@
 """The question's path: intent → entities → weights → search → fuse → conflicts → format, one event a stage."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from typing import Any, Final, TypeVar
 
@@ -97,7 +97,7 @@ class Assembly:
         async with aclosing(self._stages(question, tenant=tenant, principal=principal)) as stages:
             return fold([event async for event in stages])
 
-    async def stream(self, question: Question, *, tenant: str, principal: str | None) -> AsyncIterator[StreamEvent]:
+    async def stream(self, question: Question, *, tenant: str, principal: str | None) -> AsyncGenerator[StreamEvent, None]:
         """Yield one event a stage, in the order of design §8, then the whole answer.
 
         Raises InvalidToken (before any event), StoreUnavailable, AllSourcesLost, DeadlineExceeded. Closing the generator
@@ -110,7 +110,7 @@ class Assembly:
                 yield event
         yield CompleteEvent(answer=fold(events))
 
-    async def _stages(self, question: Question, *, tenant: str, principal: str | None) -> AsyncIterator[StreamEvent]:
+    async def _stages(self, question: Question, *, tenant: str, principal: str | None) -> AsyncGenerator[StreamEvent, None]:
         inquiry = Inquiry.begin(question, tenant=tenant, principal=principal, clock=self._clock, log_id=self._log_id)
         stages = _Stages(inquiry, self._clock, self._settings.answer_deadline_ms / 1000)
         if inquiry.is_too_short:
@@ -127,7 +127,7 @@ class Assembly:
 
     async def _searched(
         self, inquiry: Inquiry, stages: "_Stages", vector: asyncio.Task[Vector]
-    ) -> AsyncIterator[StreamEvent]:
+    ) -> AsyncGenerator[StreamEvent, None]:
         question = inquiry.question
         intent = await self._intent(inquiry, vector)
         yield stages.intent(intent)

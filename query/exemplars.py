@@ -7,7 +7,7 @@ from schemas.intent import Purpose
 
 EXEMPLARS: Final[Mapping[Purpose, tuple[str, ...]]] = {
     Purpose.DEBUGGING: (
-        "Customers see an empty cart after paying",
+        "The shopping list is blank although items were added",
         "The nightly job has produced nothing since Tuesday",
         "Messages pile up in the queue and nobody consumes them",
         "Users are logged out every few minutes",
@@ -17,7 +17,7 @@ EXEMPLARS: Final[Mapping[Purpose, tuple[str, ...]]] = {
     Purpose.ARCHITECTURE: (
         "Which database suits the ledger best?",
         "What speaks for keeping orders and payments in one service?",
-        "Where should the line between billing and invoicing run?",
+        "Ought these two modules to live in one repository?",
         "How do the services depend on each other?",
         "Is an event log or a relational store the better choice here?",
         "What were the grounds for leaving the old message broker?",
@@ -32,11 +32,11 @@ EXEMPLARS: Final[Mapping[Purpose, tuple[str, ...]]] = {
     ),
     Purpose.POLICY: (
         "Am I free to take customer data home on my laptop?",
-        "For how long do we have to keep invoices?",
+        "After what time may old contracts be shredded?",
         "Who has to agree before a contract is signed?",
         "Do contractors get access to production?",
         "Is it fine to use personal phones for work mail?",
-        "What does the company expect when somebody works from abroad?",
+        "What does the company expect of people who work from abroad?",
     ),
     Purpose.HOW_TO: (
         "What do I type to start the service on my machine?",

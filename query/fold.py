@@ -1,21 +1,33 @@
 """Folding a stream into the answer: what a client that kept every stage event knows is what the JSON says."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from schemas.answers import Answer
 from schemas.stream import (
+    ClosingEvent,
     CompleteEvent,
     ConflictsEvent,
     ContextEvent,
     EntitiesEvent,
+    ErrorEvent,
     FusionEvent,
     IntentEvent,
-    SearchEvent,
     StreamEvent,
     StructuredEvent,
     WeightsEvent,
 )
+
+_FIELDS: Final[dict[type, tuple[str, ...]]] = {
+    IntentEvent: ("question", "tenant", "principal", "budget_tokens", "as_of", "intent"),
+    EntitiesEvent: ("entities",),
+    WeightsEvent: ("scope_weights", "watermarks", "stale"),
+    FusionEvent: ("results", "low_confidence", "notes"),
+    ConflictsEvent: ("conflicts",),
+    StructuredEvent: ("structured",),
+    ContextEvent: ("context", "context_tokens", "citations"),
+}
+"""Which of the answer's fields each stage decides; early hits and the arms' counts are no part of the answer."""
 
 
 def fold(events: Iterable[StreamEvent]) -> Answer:
@@ -27,7 +39,7 @@ def fold(events: Iterable[StreamEvent]) -> Answer:
     timings: dict[str, float] = {}
     lost: list[Any] = []
     for event in events:
-        if isinstance(event, CompleteEvent) or not hasattr(event, "took_ms"):
+        if isinstance(event, CompleteEvent | ErrorEvent | ClosingEvent):
             continue
         timings[event.stage] = event.took_ms
         timings["total"] = event.elapsed_ms
@@ -41,28 +53,5 @@ def fold(events: Iterable[StreamEvent]) -> Answer:
 
 
 def _fields(event: StreamEvent) -> dict[str, Any]:
-    match event:
-        case IntentEvent():
-            return {
-                "question": event.question,
-                "tenant": event.tenant,
-                "principal": event.principal,
-                "budget_tokens": event.budget_tokens,
-                "as_of": event.as_of,
-                "intent": event.intent,
-            }
-        case EntitiesEvent():
-            return {"entities": event.entities}
-        case WeightsEvent():
-            return {"scope_weights": event.scope_weights, "watermarks": event.watermarks, "stale": event.stale}
-        case FusionEvent():
-            return {"results": event.results, "low_confidence": event.low_confidence, "notes": event.notes}
-        case ConflictsEvent():
-            return {"conflicts": event.conflicts}
-        case StructuredEvent():
-            return {"structured": event.structured}
-        case ContextEvent():
-            return {"context": event.context, "context_tokens": event.context_tokens, "citations": event.citations}
-        case SearchEvent():
-            return {}
-    return {}
+    names = _FIELDS.get(type(event), ())
+    return {name: getattr(event, name) for name in names}

@@ -1,4 +1,4 @@
-"""The gate: is anything that was found good enough to stand as an answer?"""
+"""The gate: whether anything that was found is good enough to stand as an answer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

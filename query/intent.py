@@ -18,6 +18,9 @@ from shared.embedder import Embedder, Vector
 READ_CHARS: Final = 1_000
 """A purpose shows in the first words; the rules read no further, so that a pasted log costs no time."""
 
+COMPARES: Final = 2.0
+"""Two things held against each other are a choice, whatever words hold them: as much as a rule that needs no witness."""
+
 CLOSE: Final = 1.0
 """A runner-up within one point is named as the secondary purpose."""
 
@@ -31,7 +34,7 @@ SILENT_CONFIDENCE: Final = 0.55
 DOUBTFUL: Final = 0.65
 """Under this confidence tier 2 is asked."""
 
-EXEMPLAR_NEAR: Final = 0.60
+EXEMPLAR_NEAR: Final = 0.55
 EXEMPLAR_LEAD: Final = 0.04
 """Tier 2 speaks when the nearest exemplar has this cosine and leads the next purpose's by this much."""
 
@@ -46,9 +49,11 @@ def detect_intent(text: str) -> Intent:
     if not folded:
         return Intent()
     scores = score_purposes(folded)
+    targets = read_comparison(shown)
+    if targets:
+        scores = {**scores, Purpose.ARCHITECTURE: scores[Purpose.ARCHITECTURE] + COMPARES}
     purpose, secondary, confidence = _decide(scores)
     shape, words = read_format(folded)
-    targets = read_comparison(shown)
     return Intent(
         purpose=purpose,
         secondary=secondary,

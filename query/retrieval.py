@@ -9,8 +9,9 @@ from query.biases import ARM_WEIGHTS
 from query.fuse import best_passages, fuse_ranks
 from query.graph_arm import SEEDS, expand
 from query.search import DEPTH, ArmResult, SearchPlan, search_arm
-from schemas.answers import EarlyHit, EntityMatch, LostSource
+from schemas.answers import EntityMatch, LostSource
 from schemas.intent import Purpose
+from schemas.stream import EarlyHit
 from shared.embedder import Vector
 from shared.errors import CortexError
 from shared.graph import GraphSnapshot

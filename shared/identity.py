@@ -8,11 +8,12 @@ from functools import lru_cache
 from typing import Final
 
 from schemas.entities import EntityDeclaration
+from schemas.limits import NAME_CHARS
 from shared.graph import Resolved
 from shared.identifiers import differs_in_identifier, identifiers
 from shared.likeness import MisspellingIndex, alias_candidates
 from shared.scripts import marks_class
-from shared.text import compatible, fold, strip_accents
+from shared.text import fold, strip_accents
 
 __all__ = [
     "AliasView",
@@ -69,7 +70,6 @@ def undeclared_id(key: str) -> str:
     return UNDECLARED_MARK + key
 
 
-@lru_cache(maxsize=200_000)
 def fold_key(surface: str) -> str:
     """Fold a name to its entity key: case, accents, spacing, hyphens, humps, a leading "the" and legal forms go.
 
@@ -77,7 +77,16 @@ def fold_key(surface: str) -> str:
     minus sign, ``+`` and ``#`` (C, C++, C#), initials, scripts, whole addresses and paths. Idempotent. Symbols alone are
     kept as they are; only white space gives the empty key.
     """
-    text = _folded(surface)
+    return _remembered_key(surface) if len(surface) <= NAME_CHARS else _key(surface)
+
+
+@lru_cache(maxsize=100_000)
+def _remembered_key(surface: str) -> str:
+    return _key(surface)
+
+
+def _key(surface: str) -> str:
+    text = strip_accents(fold(surface))
     if _EXACT.fullmatch(text):
         return text
     core = _LEADING_THE.sub("", _without_legal_form(text), count=1)
@@ -94,10 +103,6 @@ def join_keys(atoms: Iterable[str]) -> str:
             out.append("-")
         out.append(atom)
     return "".join(out)
-
-
-def _folded(surface: str) -> str:
-    return strip_accents(fold(surface))
 
 
 def _without_legal_form(text: str) -> str:
@@ -160,6 +165,9 @@ class AliasView:
     def keys(self) -> frozenset[str]:
         """The keys that at least one declaration claims."""
         return frozenset(self._claims)
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and self.claims(key)
 
     def claims(self, key: str) -> bool:
         """Say whether a declaration claims the key exactly (by name, alias or id)."""

@@ -59,19 +59,23 @@ class Word:
 
     @property
     def lower(self) -> str:
+        """In lower case."""
         return self.text.lower()
 
     @property
     def capital(self) -> bool:
+        """It begins with a capital."""
         return self.text[0].isupper()
 
     @property
     def acronym(self) -> bool:
+        """Capitals only, two or more, perhaps with a plural s."""
         letters = self.text.removesuffix("s")
         return len(letters) >= 2 and letters.isupper() and letters.isalpha() and self.lower not in EXCLAMATIONS
 
     @property
     def camel(self) -> bool:
+        """It has a capital inside."""
         return _CAMEL.search(self.text) is not None
 
 
@@ -92,16 +96,20 @@ def words_of(text: str) -> list[Word]:
     words: list[Word] = []
     sentence = -1
     for match in _tokens(text):
-        at = bisect_right(starts, match.start())
-        before = text[max(0, match.start() - 2) : match.start()]
-        only_numbers = bool(words) and words[-1].opens and words[-1].text.isdigit()
-        opens = at != sentence or only_numbers or before[-1:] in "“\"‘*#>" and before != "" or before.rstrip().endswith(":")
-        sentence = at
         start, end = match.span()
+        at = bisect_right(starts, start)
+        numbered = bool(words) and words[-1].opens and words[-1].text.isdigit()  # "1. Kafka ..."
+        opens = at != sentence or numbered or _is_after_opener(text, start)
+        sentence = at
         end -= 2 if _POSSESSIVE.search(text[max(start, end - 2) : end]) else 0
         if start < end:
             words.append(Word(start, end, text[start:end], match.lastgroup == "path", opens))
     return words
+
+
+def _is_after_opener(text: str, start: int) -> bool:
+    before = text[max(0, start - 2) : start]
+    return before.endswith(('"', "“", "‘", "*", "#", ">")) or before.rstrip().endswith(":")
 
 
 def _tokens(text: str) -> Iterator[re.Match[str]]:
@@ -118,7 +126,11 @@ def _tokens(text: str) -> Iterator[re.Match[str]]:
 def _is_path(token: str) -> bool:
     name = token.rsplit("/", 1)[-1]
     rooted = token[0] in "/~." and any(char.isalpha() for char in token)
-    return rooted or file_type(name) is not None or (token.count("/") >= 2 and token.lower() == token and not token[0].isdigit())
+    return (
+        rooted
+        or file_type(name) is not None
+        or (token.count("/") >= 2 and token.lower() == token and not token[0].isdigit())
+    )
 
 
 def file_type(token: str) -> str | None:
@@ -135,7 +147,7 @@ def by_shape(text: str, words: list[Word]) -> Iterator[Found]:
     at = 0
     while at < len(words):
         word = words[at]
-        if _is_identifier(word):
+        if _is_identifier(word) or _is_handle(text, word):
             yield _identifier(text, word)
             at += 1
         elif _starts_run(word):
@@ -161,9 +173,13 @@ def _is_identifier(word: Word) -> bool:
     return len(parts) > 1 and max(map(len, parts)) > 1 and _RUN_ON.fullmatch(token) is None and not token[0].isupper()
 
 
+def _is_handle(text: str, word: Word) -> bool:
+    before = text[max(0, word.start - 2) : word.start]
+    return before.endswith("@") and not before[:-1].isalnum() and any(char.isalpha() for char in word.text)
+
+
 def _identifier(text: str, word: Word) -> Found:
-    handle = word.start > 0 and text[word.start - 1] == "@"
-    return Found(word.start - handle, word.end, rank=2, type_guess=_shape_type(word.text))
+    return Found(word.start - _is_handle(text, word), word.end, rank=2, type_guess=_shape_type(word.text))
 
 
 def _shape_type(token: str) -> str | None:
@@ -283,7 +299,11 @@ def _name_start(words: list[Word], first: int, end: int) -> int:
     while start < end:
         word = words[start]
         leads = LEADERS if words[first].opens else ENGLISH
-        if word.lower not in leads or (word.acronym and word.lower != "i") or (end - start == 1 and not _is_leader(word)):
+        if (
+            word.lower not in leads
+            or (word.acronym and word.lower != "i")
+            or (end - start == 1 and not _is_leader(word))
+        ):
             break
         start += 1
     while start < end and words[start].text in PARTICLES:

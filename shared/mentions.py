@@ -113,7 +113,9 @@ def _unspaced(text: str) -> Iterator[Found]:
     if text.isascii():
         return
     for match in _SERVICE.finditer(text):
-        start = match.start() + max((at + 1 for at, char in enumerate(match[0][:-2]) if char in _PARTICLES_CJK), default=0)
+        start = match.start() + max(
+            (at + 1 for at, char in enumerate(match[0][:-2]) if char in _PARTICLES_CJK), default=0
+        )
         if match.end() - start >= 3:
             yield Found(start, match.end(), rank=2, type_guess="team" if match[0].endswith(_TEAM_ENDINGS) else None)
     for match in _KATAKANA.finditer(text):

@@ -57,7 +57,7 @@ def class_of(scripts: frozenset[str]) -> str:
 
 
 def marks_class() -> str:
-    """Return the inside of a character class of all combining marks: they are part of a word, but not of ``\\w``."""
+    """Return the inside of a character class of all combining marks: in a word, but no word characters to `re`."""
     parts: list[str] = []
     start: int | None = None
     for point in range(0x0300, 0x12000):  # marks of living scripts; variation selectors and tags are no letters

@@ -2,11 +2,17 @@
 
 from typing import Final
 
-QUESTION_WORDS: Final = frozenset(
-    "what which who whom whose when where why how whats whos wheres hows did does do is are was were".split()
+
+def words(listed: str) -> frozenset[str]:
+    """Return the words of a list that is written with spaces."""
+    return frozenset(listed.split())
+
+
+QUESTION_WORDS: Final = words(
+    "what which who whom whose when where why how whats whos wheres hows did does do is are was were"
 )
 
-ENGLISH: Final = QUESTION_WORDS | frozenset(
+ENGLISH: Final = QUESTION_WORDS | words(
     "a about above after again against all also am an and any as at be because been before being below between both"
     " but by can cant could couldnt didnt doesnt doing dont down during each either else ever few for from further get"
     " gets got had hadnt has hasnt have havent having he her here hers herself him himself his i id if im in into isnt"
@@ -14,54 +20,54 @@ ENGLISH: Final = QUESTION_WORDS | frozenset(
     " other ought our ours ourselves out over own please re same shall she should shouldnt so some such tell than that"
     " thats the their theirs them themselves then there theres these they theyre this those through to too under until"
     " up upon us ve very wasnt we well were werent will with within without wont would wouldnt yet you youre your yours"
-    " yourself yourselves give show find know me us want let lets".split()
+    " yourself yourselves give show find know me us want let lets"
 ) - {"no", "not", "like"}  # a question about what is not allowed, or liked, is about just that
 
 # Function words that are frequent in one language and no frequent word of English. Chosen by hand; a word that two of
 # these languages share counts for both.
 BY_LANGUAGE: Final[dict[str, frozenset[str]]] = {
-    "german": frozenset(
+    "german": words(
         "der das und ist nicht ein eine einen einem einer eines mit für auf von dem den zu zum zur im des auch wird"
         " werden sind wurde wie wer wo warum wann welche welcher welches ich wir ihr sie es bei nach aus über als"
         " aber oder wenn dass daß noch nur schon kann haben hat sich diese dieser dieses durch keine kein um vom"
-        " worden unser unsere".split()
+        " worden unser unsere"
     ),
-    "french": frozenset(
+    "french": words(
         "le la les des du de un une et est ne pas que qui quoi où dans pour sur avec par au aux ce cette ces il elle"
         " nous vous ils elles sont était été être avoir mais ou donc quand comment pourquoi quel quelle quels quelles"
-        " plus sa ses leur leurs notre votre sans sous entre".split()
+        " plus sa ses leur leurs notre votre sans sous entre"
     ),
-    "spanish": frozenset(
+    "spanish": words(
         "el la los las un una unos unas y es son del de que qué en para por con no se su sus al lo como cómo más pero"
         " este esta estos estas ese esa fue está están cuando cuándo dónde quién cuál porque sin sobre entre también"
-        " muy ya hay nos".split()
+        " muy ya hay nos"
     ),
-    "italian": frozenset(
+    "italian": words(
         "il lo la gli le un uno una e è di del della dei delle degli che chi cosa non per con su nel nella nei al alla"
         " sono era essere ma come quando dove perché quale quali questo questa questi queste più anche si da dal dalla"
-        " ci ha hanno".split()
+        " ci ha hanno"
     ),
-    "portuguese": frozenset(
+    "portuguese": words(
         "o os as um uma uns umas e é são do da dos das de que em no na nos nas para por com não se seu sua ao aos à"
         " como mais mas este esta isso foi está quando onde quem qual porque sem sobre entre também muito já pelo pela"
-        " você".split()
+        " você"
     ),
-    "dutch": frozenset(
+    "dutch": words(
         "de het een en van is niet dat die dit wat wie waar waarom wanneer welke hoe op te voor met aan er zijn werd"
         " wordt worden bij naar uit over maar als om ook nog geen ik wij jullie hun heeft hebben kan door deze onze"
-        " tot moet".split()
+        " tot moet"
     ),
 }
 
 BY_SCRIPT: Final[dict[str, frozenset[str]]] = {
-    "russian": frozenset(
+    "russian": words(
         "и в во не что он на я с со как а то все она так его но да ты к у же вы за бы по только ее мне было вот от меня"
         " еще нет о из ему когда где кто почему какой какая какие это этот эта эти для мы их чем была сам был были есть"
-        " или при об до ли".split()
+        " или при об до ли"
     ),
-    "greek": frozenset(
+    "greek": words(
         "ο η το οι τα του της των τον την και να σε με για από που πως ποιος ποια τι πότε πού γιατί είναι δεν θα στο"
-        " στη στην στον ένα μια".split()
+        " στη στην στον ένα μια"
     ),
 }
 
@@ -72,7 +78,7 @@ EVIDENCE: Final[dict[str, tuple[str, ...]]] = {
 }
 """Function word → the languages it speaks for (besides English, which needs no evidence)."""
 
-ENGLISH_EVIDENCE: Final = frozenset(
+ENGLISH_EVIDENCE: Final = words(
     "the and of to is are was were that for with this it on be have has not what which who when where why how by from"
-    " at as or an if will can you we they he she our your their does did do".split()
+    " at as or an if will can you we they he she our your their does did do"
 )

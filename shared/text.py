@@ -13,7 +13,7 @@ from typing import Final, Protocol
 import snowballstemmer
 
 from shared.scripts import ACCENTED, UNSPACED, class_of, marks_class, script_of
-from shared.stopwords import BY_LANGUAGE, BY_SCRIPT, ENGLISH, ENGLISH_EVIDENCE, EVIDENCE
+from shared.stopwords import BY_LANGUAGE, BY_SCRIPT, ENGLISH, ENGLISH_EVIDENCE, EVIDENCE, words
 
 __all__ = ["compatible", "fold", "language_of", "query_terms", "script_of", "sentences", "strip_accents", "terms"]
 
@@ -27,7 +27,9 @@ _IGNORABLE: Final = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u
 _STROKES: Final = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ħ": "h", "ı": "i", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th", "ŧ": "t"}
 )
-_DIGIT_FORMS: Final = re.compile("[\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u2079\u2080-\u2089\u2150-\u215f\u2189\u2460-\u249b\u24ea-\u24ff]+")
+_DIGIT_FORMS: Final = re.compile(
+    "[\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u2079\u2080-\u2089\u2150-\u215f\u2189\u2460-\u249b\u24ea-\u24ff]+"
+)
 
 # A token: word characters joined by single connectors, each followed by a word character (so the match is linear).
 _WORD: Final = rf"(?:[^\W{_UNSPACED}]|[{MARKS}])"
@@ -109,7 +111,7 @@ def terms(text: str) -> list[str]:
     language = _language(tokens)
     out: list[str] = []
     for kind, token in tokens:
-        out.extend(_analyse(kind, token, language))
+        out.extend(_terms_of(kind, token, language))
     return out
 
 
@@ -123,11 +125,11 @@ def query_terms(text: str) -> list[str]:
     language = _language(tokens)
     shouting = text.isupper()
     out: dict[str, None] = {}
-    for place, (kind, token) in enumerate(tokens):
-        named = place > 0 and token.isupper() and token != "I" and not shouting
-        if kind == "word" and not named and _is_stop_word(token, language):
+    for place, (kind, word) in enumerate(tokens):
+        named = place > 0 and word.isupper() and word != "I" and not shouting
+        if kind == "word" and not named and _is_stop_word(word, language):
             continue
-        out.update(dict.fromkeys(_analyse(kind, token, language)))
+        out.update(dict.fromkeys(_terms_of(kind, word, language)))
     return list(out) or list(dict.fromkeys(terms(text)))
 
 
@@ -161,12 +163,20 @@ def _is_stop_word(token: str, language: str) -> bool:
     word = _plain_word(token, language)
     if word in ENGLISH or word in BY_LANGUAGE.get(language, frozenset()):
         return True
-    return any(word in words for words in BY_SCRIPT.values())
+    return any(word in listed for listed in BY_SCRIPT.values())
+
+
+def _terms_of(kind: str, token: str, language: str) -> tuple[str, ...]:
+    return _remembered(kind, token, language) if len(token) <= TERM_CHARS else _analyse(kind, token, language)
 
 
 @lru_cache(maxsize=200_000)
+def _remembered(kind: str, token: str, language: str) -> tuple[str, ...]:
+    return _analyse(kind, token, language)
+
+
 def _analyse(kind: str, token: str, language: str) -> tuple[str, ...]:
-    """Return the terms of one token; a pure function, so its results are kept."""
+    """Return the terms of one token."""
     if kind == "unspaced":
         return _bigrams(token)
     if kind == "signed":
@@ -236,7 +246,9 @@ def _identifier_terms(token: str, language: str) -> tuple[str, ...]:
     for segment in _SEGMENT.split(token):
         name = _whole(segment)
         if len(name) <= TERM_CHARS and segment:
-            out.update(dict.fromkeys(_word_forms(segment, language) if segment.isalpha() else (name, strip_accents(name))))
+            out.update(
+                dict.fromkeys(_word_forms(segment, language) if segment.isalpha() else (name, strip_accents(name)))
+            )
         parts = [part for part in _PART.split(segment) if part]
         if len(parts) == 2 and all(part.isalpha() for part in parts) and "-" in segment and len(name) <= TERM_CHARS:
             out.update(dict.fromkeys(_word_forms("".join(parts), language)))  # back-end is also written backend
@@ -252,7 +264,9 @@ def _whole(segment: str) -> str:
 def _part_terms(part: str, language: str, *, alone: bool) -> list[str]:
     found: list[str] = []
     if not alone or len(part) > TERM_CHARS:
-        found.extend(_word_forms(part, language) if part.isalpha() and len(part) <= TERM_CHARS else _cut([_whole(part)]))
+        found.extend(
+            _word_forms(part, language) if part.isalpha() and len(part) <= TERM_CHARS else _cut([_whole(part)])
+        )
     if _HEXADECIMAL.fullmatch(part):
         return found
     for hump in _HUMP.split(part):
@@ -266,8 +280,8 @@ def _part_terms(part: str, language: str, *, alone: bool) -> list[str]:
     return found
 
 
-def _cut(words: list[str]) -> list[str]:
-    return [word[at : at + TERM_CHARS] for word in words for at in range(0, len(word), TERM_CHARS)]
+def _cut(whole: list[str]) -> list[str]:
+    return [word[at : at + TERM_CHARS] for word in whole for at in range(0, len(word), TERM_CHARS)]
 
 
 class _Stemmer(Protocol):
@@ -286,8 +300,14 @@ def _stem(word: str, language: str) -> str:
     return stemmer.stemWord(word) or word
 
 
-_TERMINATOR: Final = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s)|[。！？｡]+[」』”’）]*|\n(?=\s*\n)|\n(?=\s*(?:[^\sa-z]))")
-_ABBREVIATION: Final = re.compile(r"(?:\b(?:mr|mrs|ms|dr|prof|st|vs|e\.g|i\.e|etc|cf|no|fig|inc|ltd|approx|dept)|\b[A-Z])\.$", re.I)
+_END: Final = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)\]]*+(?=\s)|[。！？｡]++[」』”’）]*+|(?<!\s)\s*?\n\s*+", re.ASCII)
+_ABBREVIATION: Final = re.compile(
+    r"\b(?:mr|mrs|ms|dr|prof|st|vs|e\.g|i\.e|etc|cf|no|fig|inc|ltd|approx|dept)\.", re.IGNORECASE
+)
+_LETTERED: Final = words(
+    "service plan team option gate vitamin class type group section version phase part grade level point item step and or"
+    " hepatitis appendix figure case building zone model variant candidate"
+)
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
@@ -297,13 +317,25 @@ def sentences(text: str) -> list[tuple[int, int]]:
     """
     spans: list[tuple[int, int]] = []
     start = 0
-    for match in _TERMINATOR.finditer(text):
-        if match[0] == "." and _ABBREVIATION.search(text, max(start, match.end() - 12), match.end()):
+    for match in _END.finditer(text):
+        if match[0] == "." and _is_abbreviation(text, start, match.end()):
+            continue
+        if match[0].isspace() and match[0].count("\n") == 1 and text[match.end() : match.end() + 1].islower():
             continue
         _add_trimmed(spans, text, start, match.end())
         start = match.end()
     _add_trimmed(spans, text, start, len(text))
     return spans
+
+
+def _is_abbreviation(text: str, start: int, end: int) -> bool:
+    """Say whether the full stop before ``end`` belongs to a word: "Dr.", or the T of "John T. Doe", not "Service B."."""
+    near = text[max(start, end - 40) : end].split()
+    last = near[-1].lstrip("(\"'“")
+    if _ABBREVIATION.fullmatch(last):
+        return True
+    initial = len(last) == 2 and last[0].isupper()
+    return initial and (len(near) < 2 or (near[-2][0].isupper() and near[-2].lower() not in _LETTERED))
 
 
 def _add_trimmed(spans: list[tuple[int, int]], text: str, start: int, end: int) -> None:

@@ -29,9 +29,16 @@ _QUARTERS_A_CHAR: Final[dict[str, int]] = {
     "bopomofo": 8,
     "other": 8,
 }
-_LETTERS_A_TOKEN: Final = 5  # an English word of five letters is one token, one of six to ten is two
-_CAPITALS_A_TOKEN: Final = 2  # acronyms and constants are rare words: they fall into pieces
 _REPEATS_A_TOKEN: Final = 4  # "-----" and indentation are in every vocabulary, at least in fours
+_CHARS_A_TOKEN: Final = {
+    "lower": 5,  # an English word of up to five letters is one token, one of six to ten is two
+    "upper": 2,  # acronyms and constants are rare words: they fall into pieces
+    "digit": 1,  # some vocabularies know no number but the ten digits
+    "newline": 1,
+    "latin": 1,  # an accented letter breaks its word
+    "repeat": _REPEATS_A_TOKEN,
+}
+_EMOJI_FROM: Final = 0x1F000
 _EMOJI_QUARTERS: Final = 12  # three tokens: most emoji are written in bytes
 _SYMBOL_QUARTERS: Final = 8  # arrows, box drawing, mathematical signs: one to three bytes' tokens
 
@@ -59,22 +66,14 @@ def _pieces(text: str) -> list[tuple[int, int]]:
 
 
 def _quarters(kind: str, piece: str) -> int:
-    match kind:
-        case "lower":
-            return 4 * -(-len(piece) // _LETTERS_A_TOKEN)
-        case "upper":
-            return 4 * -(-len(piece) // _CAPITALS_A_TOKEN)
-        case "space":
-            # A single space belongs to the word after it.
-            return 0 if piece == " " else 4 * (1 + len(piece) // _REPEATS_A_TOKEN)
-        case "repeat":
-            return 4 * -(-len(piece) // _REPEATS_A_TOKEN)
-        case "digit" | "newline" | "latin":
-            return 4  # some vocabularies know no number but the ten digits
-        case "script":
-            return _QUARTERS_A_CHAR[script_of(piece)]
-        case _:
-            return _EMOJI_QUARTERS if ord(piece) >= 0x1F000 else _SYMBOL_QUARTERS
+    if kind == "script":
+        return _QUARTERS_A_CHAR[script_of(piece)]
+    if kind == "symbol":
+        return _EMOJI_QUARTERS if ord(piece) >= _EMOJI_FROM else _SYMBOL_QUARTERS
+    if kind == "space":
+        # A single space belongs to the word after it.
+        return 0 if piece == " " else 4 * (1 + len(piece) // _REPEATS_A_TOKEN)
+    return 4 * -(-len(piece) // _CHARS_A_TOKEN[kind])
 
 
 def trim_to_tokens(text: str, budget: int) -> str:

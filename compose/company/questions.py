@@ -22,9 +22,13 @@ class Golden:
 
 GOLDEN = (
     Golden("why did we choose PostgreSQL for the ledger?", ("dec-001",)),
-    Golden("what is the retry limit of the payments gateway?", ("fact-002", "fact-001"), conflict=("fact-001", "fact-002")),
+    Golden(
+        "what is the retry limit of the payments gateway?", ("fact-002", "fact-001"), conflict=("fact-001", "fact-002")
+    ),
     Golden("who is the on-call lead for the autumn?", ("fact-003", "fact-004"), conflict=("fact-003", "fact-004")),
-    Golden("are offline ticket sales enabled on the kiosks?", ("fact-005", "fact-006"), conflict=("fact-005", "fact-006")),
+    Golden(
+        "are offline ticket sales enabled on the kiosks?", ("fact-005", "fact-006"), conflict=("fact-005", "fact-006")
+    ),
     Golden("when does Project Harbour end?", ("fact-007", "fact-008"), conflict=("fact-007", "fact-008")),
     Golden("how long is a held seat kept?", ("fact-009", "fact-010"), conflict=("fact-009", "fact-010")),
     Golden("do services call sailing search over REST or gRPC?", ("dec-005",), absent=("dec-004",)),

@@ -86,7 +86,7 @@ class BrokerEpochs:
             return await self._epoch(stop), None
         except DataFolderError:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, a new broker and pipeline may mend it; five may not
             _log.exception("epoch.failed")
             return End.PIPELINE_FAILED, error
 

@@ -39,6 +39,7 @@ class Child:
     def __init__(self, command: Command, process: asyncio.subprocess.Process) -> None:
         self.command = command
         self._process = process
+        self._cleared = False
 
     @classmethod
     async def start(cls, command: Command, *, output: int | None = None, errors: int | None = None) -> Self:
@@ -73,7 +74,8 @@ class Child:
     async def wait(self) -> int:
         """Wait for its end and return the exit code; negative or over 128 after a signal."""
         code = await self._process.wait()
-        self._clear_group()  # had the guard been killed, the command could live on
+        self.kill()  # had only the guard been killed, the command could live on
+        self._cleared = True
         return code
 
     async def stop(self) -> int:
@@ -83,8 +85,9 @@ class Child:
         try:
             async with asyncio.timeout(self.command.grace_s + GUARD_MARGIN_S):
                 return await self.wait()
-        finally:
-            self._clear_group()
+        except TimeoutError:
+            self.kill()
+            return await self.wait()
 
     def memory_mb(self) -> float:
         """Return the resident memory of the command in MB, 0 when it has ended."""
@@ -94,7 +97,10 @@ class Child:
         except psutil.NoSuchProcess:
             return 0.0
 
-    def _clear_group(self) -> None:
+    def kill(self) -> None:
+        """End it at once, with the guard and whatever else is in their process group."""
+        if self._cleared:  # the number of the group may be another's by now
+            return
         with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS answers EPERM for a group of zombies
             os.killpg(self.guard_pid, signal.SIGKILL)
 

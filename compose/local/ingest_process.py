@@ -83,9 +83,7 @@ def _pipelines(
 
     writer = SqliteWriter(settings.knowledge_dir, clock)
     stack.push_async_callback(writer.close)
-    reader = SqliteReader(
-        settings.knowledge_dir, threads=READER_THREADS, vector_memory_mb=settings.vector_memory_mb
-    )
+    reader = SqliteReader(settings.knowledge_dir, threads=READER_THREADS, vector_memory_mb=settings.vector_memory_mb)
     stack.push_async_callback(reader.close)
     bootstrap = f"{LOOPBACK}:{settings.kafka_port}"
     return lambda: Pipeline(settings, bootstrap, log, writer, reader, embedder, clock)

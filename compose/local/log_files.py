@@ -8,19 +8,22 @@ from typing import Final
 
 import orjson
 import structlog
-from structlog.typing import EventDict, WrappedLogger
+from structlog.typing import EventDict, Processor, WrappedLogger
 
 FILE_BYTES: Final = 4 * 1024 * 1024  # with BACKUPS: at most 12 MB a process, some 40,000 lines
 BACKUPS: Final = 2
 # Libraries that report at INFO what our own lines say, or at ERROR that a broker went away, which epochs do on purpose.
 CHATTY: Final = ("aiokafka", "faststream", "httpx", "kafka", "uvicorn.access", "uvicorn.error")
-OURS_ALREADY: Final = ("aiokafka", "faststream")  # what they call an error is retried, and told by our own line if it lasts
+OURS_ALREADY: Final = (
+    "aiokafka",
+    "faststream",
+)  # what they call an error is retried, and told by our own line if it lasts
 
 
 def configure_logging(process: str, folder: Path) -> None:
     """Send this process's log lines to ``folder/process.log``, bounded in size, and errors to standard error."""
     logging.raiseExceptions = False  # a full disk must not fill the terminal with tracebacks of the logger
-    shared = [
+    shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,

@@ -14,7 +14,7 @@ from shared.errors import CortexError
 from shared.settings import Settings
 
 FAREWELL_S: Final = 10  # open streams say `closing` within 5 s of it; without a limit uvicorn would wait for ever
-KEEP_ALIVE_S: Final = 30  # an agent asks again within seconds; a connection costs nothing
+KEEP_ALIVE_S: Final = 30  # an agent asks again within seconds; an idle connection costs next to nothing
 
 _log = structlog.get_logger(__name__)
 
@@ -23,14 +23,33 @@ def main() -> int:
     """Run the process; return its exit code."""
     settings = Settings()
     configure_logging("query", settings.data_dir / "log")
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)  # uvicorn raises what it caught once more at its end: not to kill us
+    asked_to_stop = _note_signals()
+    factory = uvicorn.Config("", loop="auto").get_loop_factory()
     try:
-        from query.app import create_app  # noqa: PLC0415 - seconds of imports, after the log is set up
+        with asyncio.Runner(loop_factory=factory) as runner:
+            runner.run(_serve(settings, asked_to_stop))
+    except CortexError as error:
+        _log.exception("query.ended", error=type(error).__name__)
+        return tell_failure(error)
+    return 0
 
-        app = create_app(settings)
+
+def _note_signals() -> list[int]:
+    """Note signals instead of dying of them: uvicorn, at its end, raises again what it has caught."""
+    asked: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda caught, _: asked.append(caught))
+    return asked
+
+
+async def _serve(settings: Settings, asked_to_stop: list[int]) -> None:
+    from query.app import create_app  # noqa: PLC0415 - a second of imports, after log and signals are set up
+    from query.parts import open_parts  # noqa: PLC0415 - as above
+
+    # opened here and not by the lifespan, of which uvicorn would hand on no more than "it failed"
+    async with open_parts(settings) as parts:
         config = uvicorn.Config(
-            app,
+            create_app(settings, parts),
             host=settings.host,
             port=settings.http_port,
             log_config=None,
@@ -41,9 +60,11 @@ def main() -> int:
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=FAREWELL_S,
         )
-        with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-            runner.run(_serve(config))
-    except CortexError as error:
-        _log.exception("query.ended", error=type(error).__name__)
-        return tell_failure(error)
-    return 0
+        if asked_to_stop:
+            return
+        tell(Notice(stage="query opened its parts"))
+        await uvicorn.Server(config).serve()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

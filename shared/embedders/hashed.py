@@ -1,13 +1,13 @@
 """An embedder without a model: texts that share words are near. For tests, and wherever no weights may be loaded."""
 
 import hashlib
-from importlib import import_module
 
 import numpy as np
 
 from shared.embedder import Vector, Vectors
 from shared.embedders.windows import windows
 from shared.errors import EmbedderUnavailable
+from shared.text import terms
 
 WINDOW_TERMS = 200  # about what MiniLM sees at once
 OVERLAP_TERMS = 25
@@ -23,7 +23,6 @@ class HashedEmbedder:
     def __init__(self, dims: int = 64) -> None:
         self._dims = dims
         self._closed = False
-        self._terms = import_module("shared.text").terms
 
     @property
     def model(self) -> str:
@@ -52,7 +51,7 @@ class HashedEmbedder:
     def _features(self, text: str) -> list[str]:
         if self._closed:
             raise EmbedderUnavailable("the embedder is closed")
-        return self._terms(text) or [text]
+        return terms(text) or [text]
 
     def _vector(self, features: list[str]) -> Vector:
         vector = np.zeros(self._dims, dtype=np.float32)

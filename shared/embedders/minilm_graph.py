@@ -117,7 +117,10 @@ class _Graph:
             [onnx.numpy_helper.from_array(value, name) for name, value in self._constants.items()],
         )
         domains = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-        return helper.make_model(graph, opset_imports=domains, ir_version=8)
+        model = helper.make_model(graph, opset_imports=domains, ir_version=8)
+        # says that shape inference has nothing to add, which keeps the quantiser from warning about it
+        model.metadata_props.add(key="onnx.quant.pre_process", value="onnxruntime.quant")
+        return model
 
     def _embed(self) -> str:
         """Word embeddings stay int8 with a scale a row, as in the source; position and type are one small table."""

@@ -82,7 +82,8 @@ def two_wiki(root: Path) -> Dataset:
         for row in lines(root / "2wiki" / "passages.jsonl.gz")
     )
     questions = tuple(
-        Labelled(row["id"], row["question"], "all", frozenset(row["gold"])) for row in lines(root / "2wiki" / "queries.jsonl")
+        Labelled(row["id"], row["question"], "all", frozenset(row["gold"]))
+        for row in lines(root / "2wiki" / "queries.jsonl")
     )
     return Dataset("2wiki", items, questions, "recall@10")
 

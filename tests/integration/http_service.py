@@ -34,10 +34,53 @@ from shared.clock import ManualClock
 from shared.graphs.memory import MemoryGraph
 from shared.logs.memory import MemoryLog
 from shared.settings import Settings
-from shared.stores.memory import MemoryStore
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LOCAL = "http://127.0.0.1"
+
+
+class MemoryStore:
+    """Temporary stand-in."""
+
+    def __init__(self, clock) -> None:
+        self.marks = {}
+
+    @asynccontextmanager
+    async def snapshot(self, tenant):
+        yield self
+
+    async def watermarks(self, stage="stored"):
+        return dict(self.marks)
+
+    async def memberships(self, principal):
+        return []
+
+    async def units(self, ids):
+        return {}
+
+    async def history(self, unit_id):
+        return []
+
+    async def entities(self):
+        return 0, []
+
+    async def entity_keys(self, scopes, limit, after=None):
+        return []
+
+    async def contradictions(self, **_):
+        return []
+
+    async def about(self, keys, where, limit):
+        return {}
+
+    async def tenants(self):
+        return ["demo"]
+
+    async def ping(self):
+        pass
+
+    async def close(self):
+        pass
 
 
 @dataclass
@@ -45,7 +88,7 @@ class SteeredAnswers:
     """Answers in eleven events. A question's words steer it; the test sees every call that a store would get.
 
     ``hold`` in the question: stop after the first event until released. ``late``: stop before the first event.
-    ``fail first`` and ``fail later`` raise ``failure``. ``heavy``: an answer of several megabytes.
+    ``fail first`` and ``fail then`` raise ``failure``. ``heavy``: an answer of several megabytes.
     """
 
     failure: Exception | None = None
@@ -71,7 +114,7 @@ class SteeredAnswers:
                 yield event
                 if number == 0 and "hold" in question.q:
                     await self._hold()
-                if number == 0 and "fail later" in question.q:
+                if number == 0 and "fail then" in question.q:
                     raise self.failure
             yield CompleteEvent(answer=fold(events))
         finally:

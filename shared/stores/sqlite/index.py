@@ -60,13 +60,13 @@ class Index:
         """Have a passage looked at again when the transaction ends."""
         self._touched.add(passage)
 
-    def touch_neighbours(self, unit: Unit) -> None:
+    def touch_neighbours(self, session_id: str | None, turn: int | None, scope: int) -> None:
         """Have the turns beside this one looked at again: its words are among theirs."""
-        if unit.turn is None:
+        if session_id is None or turn is None:
             return
         rows = self._connection.execute(
             "SELECT passage FROM unit WHERE session_id = ? AND turn IN (?, ?) AND scope = ?",
-            (unit.session_id, unit.turn - 1, unit.turn + 1, self.scope_id(unit.scope)),
+            (session_id, turn - 1, turn + 1, scope),
         )
         self._touched.update(passage for (passage,) in rows)
 

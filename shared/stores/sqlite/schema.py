@@ -36,11 +36,11 @@ CREATE INDEX statement_text ON statement (content_key) WHERE past = 0 AND conten
 CREATE TABLE unit (
     id INTEGER PRIMARY KEY, unit_id TEXT NOT NULL UNIQUE, statement INTEGER NOT NULL, passage INTEGER NOT NULL,
     scope INTEGER NOT NULL, type TEXT NOT NULL, revision INTEGER NOT NULL, source TEXT NOT NULL, document_id TEXT,
-    begins INTEGER, ends INTEGER, occurred_start INTEGER, occurred_end INTEGER, recorded INTEGER NOT NULL,
+    title TEXT, begins INTEGER, ends INTEGER, occurred_start INTEGER, occurred_end INTEGER, recorded INTEGER NOT NULL,
     moment INTEGER NOT NULL, start INTEGER NOT NULL, supersedes TEXT, superseded_from INTEGER, superseded_by TEXT,
     session_id TEXT, turn INTEGER
 );
-CREATE INDEX unit_passage ON unit (passage);
+CREATE INDEX unit_passage ON unit (passage, unit_id);
 CREATE INDEX unit_moment ON unit (scope, moment);
 CREATE INDEX unit_supersedes ON unit (supersedes) WHERE supersedes IS NOT NULL;
 CREATE INDEX unit_turn ON unit (session_id, turn, scope) WHERE turn IS NOT NULL;
@@ -53,6 +53,8 @@ CREATE TABLE document (
     document_id TEXT PRIMARY KEY, revision INTEGER NOT NULL, parts INTEGER NOT NULL, digest TEXT NOT NULL,
     source TEXT NOT NULL, event_id TEXT NOT NULL
 ) WITHOUT ROWID;
+-- Units that went when the document turned to its present revision: told again when that completion comes again.
+CREATE TABLE departed (document_id TEXT NOT NULL, unit_id TEXT NOT NULL, PRIMARY KEY (document_id, unit_id)) WITHOUT ROWID;
 CREATE TABLE completion (
     document_id TEXT NOT NULL, revision INTEGER NOT NULL, retraction INTEGER NOT NULL, digest TEXT NOT NULL,
     source TEXT NOT NULL, event_id TEXT NOT NULL, parts INTEGER NOT NULL, hash TEXT NOT NULL, body BLOB NOT NULL,

@@ -75,7 +75,7 @@ class Units:
         ).fetchall()
         best: tuple[Rank, int] | None = max(((rank_from(row[:5]), row[5]) for row in rows), default=None)
         live = self._connection.execute(
-            "SELECT id, statement, passage, supersedes FROM unit WHERE unit_id = ?", (unit_id,)
+            "SELECT id, statement, passage, scope, session_id, turn, supersedes FROM unit WHERE unit_id = ?", (unit_id,)
         ).fetchone()
         if best is None or best[0].retraction:
             if live is not None:
@@ -145,17 +145,17 @@ class Units:
             "INSERT INTO incidence VALUES (?, ?, ?)",
             [(key, number, role) for key, role in roles(unit, statement.mentions).items()],
         )
-        self._index.touch_neighbours(unit)
+        self._index.touch_neighbours(unit.session_id, unit.turn, scope)
         self._refresh_supersession(unit_id)
         if unit.supersedes is not None:
             self._refresh_supersession(unit.supersedes)
 
     def _leave(self, live: tuple[Any, ...]) -> None:
         """Take a live unit out of everything that was derived from its present statement."""
-        number, statement_id, passage, supersedes = live
+        number, _, passage, scope, session_id, turn, supersedes = live
         self._connection.execute("DELETE FROM incidence WHERE unit = ?", (number,))
         self._index.touch(passage)
-        self._index.touch_neighbours(self._former(statement_id, passage))
+        self._index.touch_neighbours(session_id, turn, scope)
         if supersedes is not None:
             self._connection.execute("UPDATE unit SET supersedes = NULL WHERE id = ?", (number,))
             self._refresh_supersession(supersedes)
@@ -166,16 +166,19 @@ class Units:
         self._connection.execute("DELETE FROM contradiction WHERE ?1 IN (unit_a, unit_b)", (unit_id,))
 
     def _refresh_supersession(self, unit_id: str) -> None:
-        row = self._connection.execute(
-            "SELECT scope.key FROM unit JOIN scope ON scope.id = unit.scope WHERE unit_id = ?", (unit_id,)
-        ).fetchone()
-        if row is None:
-            return
-        successors = self._connection.execute(
+        """Derive anew from when on a unit is superseded, and by which."""
+        rows = self._connection.execute(
             "SELECT unit_id, scope.key, start FROM unit JOIN scope ON scope.id = unit.scope WHERE supersedes = ?", (unit_id,)
-        )
-        found = [Successor(successor, Scope.parse(key), start) for successor, key, start in successors]
-        since, by = supersession(unit_id, Scope.parse(row[0]), found) if found else (None, None)
+        ).fetchall()
+        own = self._connection.execute(
+            "SELECT scope.key FROM unit JOIN scope ON scope.id = unit.scope WHERE unit_id = ? "
+            "AND (?2 OR superseded_from IS NOT NULL)",
+            (unit_id, bool(rows)),
+        ).fetchone()
+        if own is None:
+            return
+        successors = [Successor(successor, Scope.parse(key), start) for successor, key, start in rows]
+        since, by = supersession(unit_id, Scope.parse(own[0]), successors)
         self._connection.execute(
             "UPDATE unit SET superseded_from = ?, superseded_by = ? WHERE unit_id = ?", (since, by, unit_id)
         )
