@@ -4,7 +4,7 @@ import re
 from typing import Final, Literal, NamedTuple
 
 from ingest.claims import ELSEWHERE, bare, is_definite
-from ingest.dates import find_days, may_be_the_same
+from ingest.dates import are_weeks_apart, find_days, may_be_the_same
 from ingest.names import SameEntity, may_be_one
 from ingest.statements import is_name, stem_of
 from ingest.values import can_both_hold, find_quantities
@@ -16,7 +16,18 @@ from shared.identity import fold_key
 Kind = Literal["number", "date", "name", "negation", "antonym", "claim"]
 
 FUNCTIONAL: Final = frozenset(
-    {"is owned by", "is led by", "is assigned to", "is based in", "lives in", "reports to", "listens on", "starts on", "ends on", "expires on"}
+    {
+        "is owned by",
+        "is led by",
+        "is assigned to",
+        "is based in",
+        "lives in",
+        "reports to",
+        "listens on",
+        "starts on",
+        "ends on",
+        "expires on",
+    }
 )
 """Predicates that have one object at a time."""
 PLACES: Final = frozenset({"is assigned to", "is based in", "lives in", "is owned by", "works at", "works on", "is in"})
@@ -35,11 +46,26 @@ PREDICATE_SYNONYMS: Final = {
     "manager": "reports to",
     "port": "listens on",
 }
-_ADDITIVE_STEMS: Final = frozenset(stem_of(verb) for verb in ADDITIVE_VERBS) | {"member", "alias", "also", "part", "tag", "relat"}
+_ADDITIVE_STEMS: Final = frozenset(stem_of(verb) for verb in ADDITIVE_VERBS) | {
+    "member",
+    "alias",
+    "also",
+    "part",
+    "tag",
+    "relat",
+}
 
 
 _INDEFINITE: Final = re.compile(r"^an?\s", re.IGNORECASE)
-"""'A large table' and 'a small table' may be two tables: only what is said of one thing excludes its opposite."""
+"""'A large table' and 'a small table' may be two tables, and 'a man' two men: only one thing excludes its opposite."""
+
+
+class Context(NamedTuple):
+    """What two claims are compared with: their units' texts, days between them (None: unknown), and declared names."""
+
+    texts: tuple[str, str]
+    days_apart: float | None
+    same_entity: SameEntity
 
 
 class ClaimDifference(NamedTuple):
@@ -50,27 +76,28 @@ class ClaimDifference(NamedTuple):
     attribute: str
 
 
-def differing_claims(
-    claim: Claim, other: Claim, texts: tuple[str, str], same_entity: SameEntity, *, declared: bool
-) -> ClaimDifference | None:
+def differing_claims(claim: Claim, other: Claim, about: Context, *, declared: bool) -> ClaimDifference | None:
     """Name what two claims disagree in, or None. Symmetric, apart from the order of the values in the detail.
 
     ``declared``: both were given by producers, whose objects count whatever their form; of extracted claims only numbers,
-    dates, antonyms, denials, and names of predicates with one object at a time. ``texts``: the units' texts.
+    dates, antonyms, denials, and names of predicates with one object at a time.
     """
-    if _disjoint(claim, other) or not _one_subject(claim.subject, other.subject, same_entity):
+    if _disjoint(claim, other) or not _one_name(bare(claim.subject), bare(other.subject), about):
         return None
-    moved = _moved_away(claim, other, same_entity) or _moved_away(other, claim, same_entity)
+    moved = _moved_away(claim, other, about) or _moved_away(other, claim, about)
     if moved is not None:
         return moved
-    if ELSEWHERE in {claim.predicate, other.predicate} or not _one_predicate(claim.predicate, other.predicate, texts):
+    if ELSEWHERE in {claim.predicate, other.predicate} or not _one_predicate(
+        claim.predicate, other.predicate, about.texts
+    ):
         return None
-    attribute = _attribute(claim)
     if claim.polarity != other.polarity:
-        return _denial(claim, other, same_entity, attribute)
+        return _denial(claim, other, about)
     if claim.polarity == "denied" or is_additive(claim.predicate):
         return None
-    return _objects(claim, other, same_entity, attribute, declared=declared)
+    found = _objects(claim, other, about, declared=declared)
+    some = _INDEFINITE.match(claim.subject) and _INDEFINITE.match(other.subject)
+    return None if found and found.kind == "antonym" and some else found
 
 
 def canonical(predicate: str) -> str:
@@ -90,12 +117,13 @@ def _disjoint(claim: Claim, other: Claim) -> bool:
 
 
 def _ends_before(claim: Claim, other: Claim) -> bool:
-    return claim.valid_until is not None and other.valid_from is not None and claim.valid_until.at <= other.valid_from.at
+    return (
+        claim.valid_until is not None and other.valid_from is not None and claim.valid_until.at <= other.valid_from.at
+    )
 
 
-def _one_subject(subject: str, other: str, same_entity: SameEntity) -> bool:
-    ours, theirs = bare(subject), bare(other)
-    return fold_key(ours) == fold_key(theirs) or same_entity(ours, theirs)
+def _one_name(name: str, other: str, about: Context) -> bool:
+    return fold_key(name) == fold_key(other) or about.same_entity(name, other)
 
 
 def _one_predicate(predicate: str, other: str, texts: tuple[str, str]) -> bool:
@@ -113,58 +141,59 @@ def _has_words(text: str, words: str) -> bool:
     return all(stem_of(word.removesuffix("'s")) in present for word in words.split())
 
 
-def _moved_away(claim: Claim, other: Claim, same_entity: SameEntity) -> ClaimDifference | None:
+def _moved_away(claim: Claim, other: Claim, about: Context) -> ClaimDifference | None:
     if claim.predicate != ELSEWHERE or claim.polarity != "denied" or other.polarity == "denied":
         return None
-    if canonical(other.predicate) not in PLACES or not may_be_one(claim.object, other.object, same_entity):
+    if canonical(other.predicate) not in PLACES or not may_be_one(claim.object, other.object, about.same_entity):
         return None
-    return ClaimDifference("claim", f"moved from {claim.object}", f"{bare(other.subject)} {other.predicate}")
+    return ClaimDifference("claim", f"moved from {claim.object}", _attribute(other))
 
 
-def _denial(claim: Claim, other: Claim, same_entity: SameEntity, attribute: str) -> ClaimDifference | None:
-    if _stems(claim.object) != _stems(other.object) and not _is_one_name(claim.object, other.object, same_entity):
+def _denial(claim: Claim, other: Claim, about: Context) -> ClaimDifference | None:
+    if _digits(claim.object) != _digits(other.object):
         return None
-    if _numbers_differ(claim.object, other.object):
+    if _stems(claim.object) != _stems(other.object) and not _one_name(claim.object, other.object, about):
         return None
     denied = claim if claim.polarity == "denied" else other
-    return ClaimDifference("negation", f"denied: {denied.object}", attribute)
+    return ClaimDifference("negation", f"denied: {denied.object}", _attribute(claim))
 
 
-def _is_one_name(name: str, other: str, same_entity: SameEntity) -> bool:
-    return fold_key(name) == fold_key(other) or same_entity(name, other)
+def _digits(text: str) -> str:
+    return "".join(character for character in text if character.isdigit())
 
 
-def _numbers_differ(left: str, right: str) -> bool:
-    digits = [[character for character in text if character.isdigit()] for text in (left, right)]
-    return digits[0] != digits[1]
-
-
-def _objects(claim: Claim, other: Claim, same_entity: SameEntity, attribute: str, *, declared: bool) -> ClaimDifference | None:
+def _objects(claim: Claim, other: Claim, about: Context, *, declared: bool) -> ClaimDifference | None:
     left, right = claim.object, other.object
-    detail = f"{left} ≠ {right}"
-    kind, differ = _typed(left, right)
+    detail, attribute = f"{left} ≠ {right}", _attribute(claim)
+    kind, differ = _typed(left, right, about.days_apart)
     if kind is not None:
         return ClaimDifference(kind, detail, attribute) if differ else None
-    if may_be_one(left, right, same_entity):
+    if may_be_one(left, right, about.same_entity):
         return None
-    if _is_name_phrase(left) and _is_name_phrase(right) and (declared or _has_one_name(claim) and _has_one_name(other)):
+    one_name = declared or (_has_one_name(claim) and _has_one_name(other))
+    if one_name and _is_name_phrase(left) and _is_name_phrase(right):
         return ClaimDifference("name", detail, attribute)
     functional = canonical(claim.predicate) in FUNCTIONAL
     return ClaimDifference("claim", detail, attribute) if functional or declared else None
 
 
-def _typed(left: str, right: str) -> tuple[Kind | None, bool]:
+def _typed(left: str, right: str, days_apart: float | None) -> tuple[Kind | None, bool]:
     """Compare objects that are one quantity, one date, or opposite words; (None, False) when they are neither."""
     days, other_days = find_days(left), find_days(right)
     if len(days) == len(other_days) == 1:
-        return "date", may_be_the_same(days[0], other_days[0]) is False
+        differ = may_be_the_same(days[0], other_days[0]) is False
+        return "date", differ and not are_weeks_apart(days[0], other_days[0], days_apart)
     numbers, other_numbers = find_quantities(left), find_quantities(right)
     if len(numbers) == len(other_numbers) == 1 and not days and not other_days:
         rest, other_rest = _stems(left), _stems(right)
         comparable = numbers[0].dimension == other_numbers[0].dimension and (rest <= other_rest or other_rest <= rest)
         return "number", comparable and not can_both_hold(numbers[0], other_numbers[0])
     ours, theirs = _stems(left) - _stems(right), _stems(right) - _stems(left)
-    if len(ours) == len(theirs) == 1 and _opposite(left, right) and not (_INDEFINITE.match(left) or _INDEFINITE.match(right)):
+    if (
+        len(ours) == len(theirs) == 1
+        and _opposite(left, right)
+        and not (_INDEFINITE.match(left) or _INDEFINITE.match(right))
+    ):
         return "antonym", True
     return None, False
 

@@ -5,20 +5,15 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final, Literal
 
-from ingest.vocabulary import HEDGES
+from ingest.vocabulary import FINITE, HEDGES
 from schemas import limits
-from schemas.messages import Mention
 from schemas.units import Claim
-from shared.identity import fold_key
 from shared.text import sentences
 
 SENTENCE_CHARS: Final = 240
 """Longer sentences are not plainly built."""
 SENTENCES: Final = 200
 """Of one unit: its first claims, up to the limit of a unit, lie well within."""
-
-SUBJECT_WORDS: Final = 4
-"""A longer subject describes something and does not name it."""
 
 Polarity = Literal["affirmed", "denied"]
 
@@ -29,14 +24,17 @@ _NOW: Final = r"(?:\s(?:now|currently|today|already|still|again))?"
 _NOT: Final = r"(?P<not>\s(?:not|no longer)|n't)?"
 _END: Final = r"\s*[.!]?$"
 _LEAD: Final = re.compile(
-    r"^(?:however|but|also|so|and|now|today|currently|note(?: that)?|from today|as of today|from now on|since then),?\s+", re.IGNORECASE
+    r"^(?:however|but|also|so|and|now|today|currently|note(?: that)?|from today|as of today|from now on|since then),?\s+",
+    re.IGNORECASE,
 )
 _ADJUNCT: Final = re.compile(
     r"(?:,|\s(?:since|because|but|while|as of|until|after|before|so that|which|who|whose"
     r"|from (?:now|today|january|february|march|april|may|june|july|august|september|october|november|december)))(?:\s|$).*$",
     re.IGNORECASE,
 )
-_PRESENT: Final = re.compile(r"\s(?:this (?:week|month|quarter|year)|at the moment|at present|these days)\b", re.IGNORECASE)
+_PRESENT: Final = re.compile(
+    r"\s(?:this (?:week|month|quarter|year)|at the moment|at present|these days)\b", re.IGNORECASE
+)
 _NOT_ONLY: Final = re.compile(r"\bnot (?:only|just|merely)\b", re.IGNORECASE)
 _THE: Final = re.compile(r"^(?:the|our|their|its|his|her|my|your)\s+", re.IGNORECASE)
 _ARTICLE: Final = re.compile(r"^(?:the|a|an|our|their|its|his|her|my|your)\s+", re.IGNORECASE)
@@ -52,9 +50,13 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile("^" + text + _END, re.IGNORECASE)
 
 
-_ATTRIBUTE_OF: Final = _pattern(rf"(?:the|our)\s(?P<a>{_NP})\s(?:of|for)\s(?P<s>{_NP})\s{_IS}{_NOT}{_NOW}(?:\sset\sto)?\s(?P<v>{_VALUE})")
+_ATTRIBUTE_OF: Final = _pattern(
+    rf"(?:the|our)\s(?P<a>{_NP})\s(?:of|for)\s(?P<s>{_NP})\s{_IS}{_NOT}{_NOW}(?:\sset\sto)?\s(?P<v>{_VALUE})"
+)
 _FOR_IS: Final = _pattern(rf"(?P<a>{_NP})\sfor\s(?P<s>{_NP})\s{_IS}{_NOT}{_NOW}(?:\sset\sto)?\s(?P<v>{_VALUE})")
-_POSSESSIVE: Final = _pattern(rf"(?:the\s)?(?P<s>{_NP})(?:'s|s')\s(?P<a>{_NP})\s{_IS}{_NOT}{_NOW}(?:\sset\sto)?\s(?P<v>{_VALUE})")
+_POSSESSIVE: Final = _pattern(
+    rf"(?:the\s)?(?P<s>{_NP})(?:'s|s')\s(?P<a>{_NP})\s{_IS}{_NOT}{_NOW}(?:\sset\sto)?\s(?P<v>{_VALUE})"
+)
 _IS_THE: Final = _pattern(rf"(?P<v>{_NP})\s{_IS}{_NOT}{_NOW}\s(?:the|our)\s(?P<a>{_NP})(?:\s(?:of|for)\s(?P<s>{_NP}))?")
 _IS_VALUE: Final = _pattern(rf"(?P<s>{_NP})\s{_IS}{_NOT}{_NOW}(?:\sset\sto)?\s(?P<v>{_VALUE})")
 _CHANGED: Final = _pattern(
@@ -69,7 +71,8 @@ _MOVED: Final = _pattern(
     rf"(?P<s>{_NP})\s(?:has\s|was\s|have\s)?(?:moved|relocated|transferred|switched|migrated|reassigned)\sfrom\s(?P<from>{_NP})\sto\s(?P<v>{_NP})"
 )
 _HANDED: Final = _pattern(
-    rf"(?P<s>{_NP})\s(?:was|were|has been|is)\s(?:now\s)?(?P<how>handed over|handed off|handed|transferred|reassigned|given)\sto\s(?P<v>{_NP})"
+    rf"(?P<s>{_NP})\s(?:was|were|has been|is)\s(?:now\s)?"
+    rf"(?P<how>handed over|handed off|handed|transferred|reassigned|given)\sto\s(?P<v>{_NP})"
 )
 
 RELATIONS: Final = (
@@ -92,7 +95,13 @@ RELATIONS: Final = (
 )  # fmt: skip
 """(predicate, auxiliary, verb): the predicate is named as the sentence has it in the third person."""
 
-INVERSE: Final = {"owns": "is owned by", "own": "is owned by", "leads": "is led by", "lead": "is led by", "maintains": "is maintained by"}
+INVERSE: Final = {
+    "owns": "is owned by",
+    "own": "is owned by",
+    "leads": "is led by",
+    "lead": "is led by",
+    "maintains": "is maintained by",
+}
 
 _RELATION_PATTERNS: Final = tuple(
     (
@@ -108,6 +117,13 @@ _RELATION_PATTERNS: Final = tuple(
 _INVERSE_PATTERN: Final = _pattern(
     rf"(?P<v>{_NP})(?P<not>\s(?:does not|doesn't|no longer|never))?{_NOW}\s(?P<verb>{'|'.join(INVERSE)})\s(?P<s>{_NP})"
 )
+_ANY_RELATION: Final = re.compile("|".join(rf"\s(?:{verb})\s" for _, _, verb in RELATIONS), re.IGNORECASE)
+_ANY_CHANGE: Final = re.compile(
+    r"\b(?:set|changed|raised|lowered|increased|decreased|reduced|upgraded|downgraded|bumped|cut)\b.*\sto\s",
+    re.IGNORECASE,
+)
+_ANY_IS: Final = re.compile(r"\s(?:is|are)(?:n't)?\s", re.IGNORECASE)
+"""A sentence without any of these makes no claim of the kind, and most have none."""
 ELSEWHERE: Final = "is at"
 """Predicate of 'moved from A to B': denied for A, affirmed for B; which relation moved is not said."""
 
@@ -125,23 +141,6 @@ def extract_claims(text: str) -> tuple[Claim, ...]:
         if len(found) >= limits.CLAIMS:
             break
     return tuple(found.values())[: limits.CLAIMS]
-
-
-def subject_mentions(text: str, claims: tuple[Claim, ...], taken: tuple[Mention, ...]) -> tuple[Mention, ...]:
-    """Return mentions of claim subjects that no name stands in: 'the payments client' is a thing that statements are
-    about, though nothing in its writing says so. ``taken``: mentions found already; none is given twice.
-    """
-    found: dict[str, Mention] = {}
-    known = {mention.key for mention in taken}
-    for claim in claims:
-        phrase = bare(claim.subject)
-        key, start = fold_key(phrase), text.find(phrase)
-        if not key or key in known or key in found or start < 0 or len(phrase.split()) > SUBJECT_WORDS:
-            continue
-        end = start + len(phrase)
-        if not any(start < mention.end and mention.start < end for mention in taken):
-            found[key] = Mention(key=key, surface=phrase, start=start, end=end, type_guess=None)
-    return tuple(found.values())
 
 
 def bare(phrase: str) -> str:
@@ -179,10 +178,14 @@ def _moved(sentence: str) -> Iterator[Claim]:
 def _handed(sentence: str) -> Iterator[Claim]:
     match = _HANDED.match(sentence)
     if match:
-        yield from _claim(match["s"], "is assigned to" if match["how"].lower() == "reassigned" else "is owned by", match["v"])
+        yield from _claim(
+            match["s"], "is assigned to" if match["how"].lower() == "reassigned" else "is owned by", match["v"]
+        )
 
 
 def _changed(sentence: str) -> Iterator[Claim]:
+    if not _ANY_CHANGE.search(sentence):
+        return
     match = _WAS_CHANGED.match(sentence) or _CHANGED.match(sentence)
     if match:
         subject = match.groupdict().get("owner") or match["s"]
@@ -193,6 +196,8 @@ def _changed(sentence: str) -> Iterator[Claim]:
 
 
 def _related(sentence: str) -> Iterator[Claim]:
+    if not _ANY_RELATION.search(sentence) or _PRONOUN.match(sentence):
+        return
     for predicate, pattern in _RELATION_PATTERNS:
         match = pattern.match(sentence)
         if match:
@@ -208,6 +213,8 @@ def _owned(sentence: str) -> Iterator[Claim]:
 
 
 def _attribute(sentence: str) -> Iterator[Claim]:
+    if not _ANY_IS.search(sentence) or _PRONOUN.match(sentence):
+        return
     for pattern in (_IS_THE, _ATTRIBUTE_OF, _FOR_IS, _POSSESSIVE, _IS_VALUE):
         match = pattern.match(sentence)
         if match is None:
@@ -228,10 +235,19 @@ def _attribute(sentence: str) -> Iterator[Claim]:
 
 def _claim(subject: str, predicate: str, value: str, polarity: Polarity = "affirmed") -> Iterator[Claim]:
     """Give the claim unless a part is a pronoun, a clause, or too long to be a phrase."""
-    subject, predicate, value = subject.strip(), " ".join(predicate.lower().split()), _THE.sub("", value.strip(" .!\"'"))
+    subject, predicate, value = (
+        subject.strip(),
+        " ".join(predicate.lower().split()),
+        _THE.sub("", value.strip(" .!\"'")),
+    )
     if not _is_phrase(subject, 8) or not _is_phrase(value, 8) or not _is_phrase(predicate, 6, among=_PREDICATES):
         return
-    yield Claim(subject=subject[: limits.NAME_CHARS], predicate=predicate[: limits.NAME_CHARS], object=value[:1000], polarity=polarity)
+    yield Claim(
+        subject=subject[: limits.NAME_CHARS],
+        predicate=predicate[: limits.NAME_CHARS],
+        object=value[:1000],
+        polarity=polarity,
+    )
 
 
 _PREDICATES: Final = frozenset(name for name, _, _ in RELATIONS) | {ELSEWHERE, "is"}
@@ -243,7 +259,4 @@ def _is_phrase(text: str, words: int, *, among: frozenset[str] = frozenset()) ->
         return True
     if not parts or len(parts) > words or _PRONOUN.match(text):
         return False
-    return not any(part.lower() in _FINITE for part in parts)
-
-
-_FINITE: Final = frozenset("is are was were has have had does do did will would can could should must that which who".split())
+    return not any(part.lower() in FINITE for part in parts)

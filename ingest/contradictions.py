@@ -12,8 +12,10 @@ from typing import Final
 from ingest.differences import ComparedUnit, compare
 from ingest.names import SameEntity
 from schemas.messages import Receipt
-from schemas.units import LinkRelation, Moment
+from schemas.times import Moment
+from schemas.units import LinkRelation
 from shared.identity import AliasView, fold_key, id_key
+from shared.similarity import cosines
 from shared.store import FoundContradiction, KnowledgeReader, SearchFilter, Snapshot, StoredUnit
 
 CANDIDATES: Final = 200
@@ -79,14 +81,12 @@ async def _check_unit(
     ]
 
 
-async def _candidates(
-    snapshot: Snapshot, unit: StoredUnit, where: SearchFilter, view: AliasView
-) -> list[StoredUnit]:
+async def _candidates(snapshot: Snapshot, unit: StoredUnit, where: SearchFilter, view: AliasView) -> list[StoredUnit]:
     """Return other units that share an entity with this one, under any of its names: newest first, ties by id."""
     keys = _keys_of(unit, view)
     if not keys:
         return []
-    hits = await snapshot.about(keys, where, CANDIDATES)
+    hits = await snapshot.about(keys, where, CANDIDATES + 1)  # one of them is the unit itself
     ids = {unit_id for passages in hits.values() for hit in passages for unit_id in hit.unit_ids}
     ids.discard(unit.known.unit.id)
     found = await snapshot.units(ids)
@@ -120,12 +120,15 @@ def _suspects(unit: StoredUnit, others: Sequence[StoredUnit], view: AliasView) -
 
 async def _similarities(snapshot: Snapshot, unit: StoredUnit, passages: Collection[int]) -> dict[int, float]:
     """Return the cosine of the nearest chunks of two passages, the same from either side, to four decimals."""
-    vectors = (await snapshot.passage_vectors([unit.passage_id])).get(unit.passage_id)
-    best: dict[int, float] = {}
-    for row in [] if vectors is None else vectors[:CHUNKS]:
-        for passage_id, similarity in (await snapshot.similarities(row, passages)).items():
-            best[passage_id] = max(best.get(passage_id, -1.0), round(float(similarity), 4))
-    return best
+    vectors = await snapshot.passage_vectors({unit.passage_id, *passages})
+    own = vectors.get(unit.passage_id)
+    if own is None:
+        return {}
+    return {
+        passage_id: round(max(float(cosines(vectors[passage_id][:CHUNKS], row).max()) for row in own[:CHUNKS]), 4)
+        for passage_id in passages
+        if passage_id in vectors
+    }
 
 
 def _pair(unit: StoredUnit, other: StoredUnit, similarity: float, view: AliasView) -> FoundContradiction | None:

@@ -19,14 +19,25 @@ _MONTHS: Final = {
 _WEEKDAYS: Final = {
     name: number
     for number, names in enumerate(
-        ("monday mon", "tuesday tue tues", "wednesday wed", "thursday thu thurs", "friday fri", "saturday sat", "sunday sun")
+        (
+            "monday mon",
+            "tuesday tue tues",
+            "wednesday wed",
+            "thursday thu thurs",
+            "friday fri",
+            "saturday sat",
+            "sunday sun",
+        )
     )
     for name in names.split()
 }
 _MONTH: Final = "(?P<month>" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\b\.?"
 _YEAR: Final = r"(?P<year>1[0-9]{3}|20[0-9]{2}|2100)"
 _DAY: Final = r"(?P<day>3[01]|[12][0-9]|0?[1-9])(?:st|nd|rd|th)?"
-_NO_NOUN: Final = r"(?=\s*$|\s*[.,;:)!–](?!\d)|\s(?:-|the|a|an|and|or|to|by|with|for|in|at|as|on|it|we|he|she|they|is|was|were|had|[A-Z(]))"
+_NO_NOUN: Final = (
+    r"(?=\s*$|\s*[.,;:)!–](?!\d)|\s(?:-|the|a|an|and|or|to|by|with|for|in|at|as|on"
+    r"|it|we|he|she|they|is|was|were|had|(?-i:[A-Z(])))"
+)
 """'In 2000.' and 'in 2000 the' name a year, 'in 2000 requests' a number."""
 _FORMS: Final = tuple(
     re.compile(form, re.IGNORECASE)
@@ -38,17 +49,25 @@ _FORMS: Final = tuple(
         r"\bQ(?P<quarter>[1-4])(?:[\s/-]?" + _YEAR + r")?\b",
         r"\b(?P<year>1[0-9]{2}0|20[0-9]0)s\b",
         r"(?:(?<=^)|(?<=[(–:])|(?<=\b(?:in|of|by)\s)|(?<=\b(?:from|year|late|next|last)\s)|(?<=\b(?:since|until|after|early|circa)\s)"
-        r"|(?<=\b(?:before|during)\s)|(?<=\b[A-Z][a-z]{2}\s))" + _YEAR + _NO_NOUN,
-        r"\b(?P<weekday>" + "|".join(sorted(_WEEKDAYS, key=len, reverse=True)) + r")s?\b",
+        r"|(?<=\b(?:before|during)\s))" + _YEAR + _NO_NOUN,
+        r"(?<!last )(?<!past )(?<!every )(?<!each )\b(?P<weekday>"
+        + "|".join(sorted(_WEEKDAYS, key=len, reverse=True))
+        + r")\b",
         r"\b" + _MONTH + r"(?<!\bmay)(?<!\bmar)\b",
         r"\b(?P<hour>[01]?[0-9]|2[0-3]):(?P<minute>[0-5][0-9])(?:\s?(?P<half>am|pm))?(?![\w:])",
         r"\b(?P<hour>1[0-2]|[1-9])\s?(?P<half>am|pm)\b",
     )
 )
-_CAPITALISED: Final = frozenset({"may", "march", "mar", "mon", "tue", "wed", "thu", "fri", "sat", "sun", "sep", "dec", "jan"})
+_HINT: Final = re.compile(r"\d|\b(?:" + "|".join((*_MONTHS, *_WEEKDAYS)) + r")\b", re.IGNORECASE)
+"""Most sentences hold nothing of the kind, and one search says so."""
+_CAPITALISED: Final = frozenset(
+    {"may", "march", "mar", "mon", "tue", "wed", "thu", "fri", "sat", "sun", "sep", "dec", "jan"}
+)
 """Names of days and months that are other words in lower case: 'may', 'march', 'sat', 'sun', 'wed', …"""
 
 DECADE: Final = 10
+NEARBY_DAYS: Final = 7
+"""'Friday' of two statements is taken for one week's Friday only when they occurred within a week."""
 
 
 @dataclass(frozen=True)
@@ -74,12 +93,14 @@ class Day:
 
 
 def find_days(text: str) -> tuple[Day, ...]:
-    """Find dates in order of the text; the longest form at a place counts."""
+    """Find dates in order of a sentence; the longest form at a place counts."""
+    if not _HINT.search(text):
+        return ()
     found: list[Day] = []
     for form in _FORMS:
         for match in form.finditer(text):
             taken = any(match.start() < day.end and day.start < match.end() for day in found)
-            if not taken and _looks_like_a_date(text, match) and (day := _read(match)) is not None:
+            if not taken and _looks_like_a_date(match) and (day := _read(match)) is not None:
                 found.append(day)
     return tuple(sorted(found, key=lambda day: day.start))
 
@@ -92,6 +113,12 @@ def may_be_the_same(left: Day, right: Day) -> bool | None:
     verdicts.append(_equal(_quarter(left), _quarter(right)))
     known = [verdict for verdict in verdicts if verdict is not None]
     return all(known) if known else None
+
+
+def are_weeks_apart(left: Day, right: Day, days_apart: float | None) -> bool:
+    """Say whether two week days, stated ``days_apart`` (None: unknown), belong to two weeks: then nothing can be said."""
+    only_weekdays = left.weekday is not None and right.weekday is not None
+    return only_weekdays and days_apart is not None and days_apart > NEARBY_DAYS
 
 
 def _years_meet(left: Day, right: Day) -> bool | None:
@@ -114,7 +141,7 @@ def _quarter(day: Day) -> int | None:
     return (day.month + 2) // 3 if day.month else day.quarter
 
 
-def _looks_like_a_date(text: str, match: re.Match[str]) -> bool:
+def _looks_like_a_date(match: re.Match[str]) -> bool:
     parts = match.groupdict()
     word = (parts.get("month") or parts.get("weekday") or "").lower()
     alone = word and not parts.get("day") and not parts.get("year")

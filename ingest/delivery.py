@@ -155,6 +155,7 @@ class Delivery:
                 if rule.verdict is Verdict.RETRY and (failures < self._attempts or await healthy()):
                     counted += 1
                     if counted >= self._attempts:
+                        _log.error("stage.exhausted", stage=self.stage, cause=rule.cause, exc_info=error)
                         raise Hopeless(rule.cause, f"exhausted: {_describe(error)}", failures) from error
                 await self._pause(rule, error, failures)
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ingest.claim_differences import Kind, differing_claims
+from ingest.claim_differences import Context, Kind, differing_claims
 from ingest.claims import extract_claims
-from ingest.dates import Day, may_be_the_same
+from ingest.dates import Day, are_weeks_apart, may_be_the_same
 from ingest.names import SameEntity, may_be_one
-from ingest.statements import Statement, Word, clauses_of, in_name, read_statements, stem_of
+from ingest.statements import Statement, Word, in_name, read_statements, stem_of
 from ingest.values import Quantity, can_both_hold
 from ingest.vocabulary import AUTHORED, CHOICE_VERBS, COPULAS, ONCE_WORDS, PLACED
 from schemas.times import Moment
@@ -30,8 +30,6 @@ OVERLAP: Final = 0.5
 """Share of content words (Dice) that two statements must have in common for a number or a date."""
 TIGHT_OVERLAP: Final = 0.6
 """The same for names, negations and antonyms, which carry no unit of measure to compare by."""
-NEARBY_DAYS: Final = 7
-"""'Friday' of two statements is taken for one week's Friday only when they occurred within a week."""
 
 
 @dataclass(frozen=True)
@@ -64,14 +62,16 @@ def compare(a: ComparedUnit, b: ComparedUnit, similarity: float, same_entity: Sa
     ``similarity``: cosine of the texts. Claims need none: the same subject and predicate say what they are about.
     """
     first, second = sorted((a, b), key=lambda unit: (unit.id, unit.text))
-    if _is_history(first, second) or fold(first.text) == fold(second.text):
+    if _is_history(first, second):
         return None
     if first.title and second.title and differs_in_identifier(first.title, second.title):
         return None
     found = _by_claims(first, second, same_entity)
     if found is None and similarity >= SIMILARITY:
         found = _by_statements(first, second, same_entity)
-    return found and Difference(found.kind, found.detail + _newer(first, second), found.attribute)
+    if found is None or fold(first.text) == fold(second.text):
+        return None
+    return Difference(found.kind, found.detail + _newer(first, second), found.attribute)
 
 
 def _is_history(a: ComparedUnit, b: ComparedUnit) -> bool:
@@ -95,9 +95,10 @@ def _newer(a: ComparedUnit, b: ComparedUnit) -> str:
 def _by_claims(a: ComparedUnit, b: ComparedUnit, same_entity: SameEntity) -> Difference | None:
     ours = [(claim, True) for claim in a.claims] + [(claim, False) for claim in extract_claims(a.text)]
     theirs = [(claim, True) for claim in b.claims] + [(claim, False) for claim in extract_claims(b.text)]
+    about = Context(texts=(a.text, b.text), days_apart=_days_apart(a, b), same_entity=same_entity)
     for claim, declared in ours:
         for other, other_declared in theirs:
-            found = differing_claims(claim, other, (a.text, b.text), same_entity, declared=declared and other_declared)
+            found = differing_claims(claim, other, about, declared=declared and other_declared)
             if found is not None:
                 return Difference(*found)
     return None
@@ -112,46 +113,32 @@ def _differences(a: ComparedUnit, b: ComparedUnit, same_entity: SameEntity) -> I
     shared = bool(a.keys & b.keys)
     for left in read_statements(a.text):
         for right in read_statements(b.text):
-            for ours, theirs in _readings(left, right):
-                if not _about_the_same(ours, theirs, shared):
-                    continue
-                found = (
-                    _number_difference(ours, theirs)
-                    or _date_difference(ours, theirs, days_apart)
-                    or _polarity_difference(ours, theirs)
-                    or _name_difference(ours, theirs, same_entity)
-                )
-                if found is not None:
-                    yield found
-
-
-def _readings(left: Statement, right: Statement) -> Iterator[tuple[Statement, Statement]]:
-    """Give the clauses of two sentences in pairs: a negation or a number reaches no further than its clause."""
-    for ours in clauses_of(left):
-        for theirs in clauses_of(right):
-            yield ours, theirs
+            if not _about_the_same(left, right, shared):
+                continue
+            found = (
+                _number_difference(left, right)
+                or _date_difference(left, right, days_apart)
+                or _polarity_difference(left, right)
+                or _name_difference(left, right, same_entity)
+            )
+            if found is not None:
+                yield found
 
 
 def _about_the_same(left: Statement, right: Statement, shared: bool) -> bool:
-    if not (shared or left.subject & right.subject):
+    """Whether nothing in either subject tells the two apart, in words or in numbers."""
+    if not left.subject <= right.stems and not right.subject <= left.stems:
         return False
-    ours, theirs = left.subject - right.stems, right.subject - left.stems
-    if ours and theirs:
+    if left.stems.isdisjoint(right.stems) or not (shared or left.subject & right.subject):
         return False
-    return _subject_numbers(left) == _subject_numbers(right) or not (_subject_numbers(left) and _subject_numbers(right))
-
-
-def _subject_numbers(statement: Statement) -> frozenset[str]:
-    """Numbers and dates before the main verb are part of what a statement is about: 'Room 101', '2023 report'."""
-    items = (*statement.quantities, *statement.days)
-    return frozenset(item.surface.lower() for item in items if item.start < statement.main_verb)
+    return left.fixed == right.fixed or not (left.fixed and right.fixed)
 
 
 # --- numbers and dates ------------------------------------------------------------------------------------------------
 
 
 def _number_difference(left: Statement, right: Statement) -> Difference | None:
-    if overlap(left, right) < OVERLAP or left.denied != right.denied or _days_differ(left, right):
+    if left.denied or right.denied or overlap(left, right) < OVERLAP or _days_differ(left, right):
         return None
     ours = [item for item in _values(left) if not any(_agree(left, item, right, other) for other in _values(right))]
     theirs = [item for item in _values(right) if not any(_agree(left, other, right, item) for other in _values(left))]
@@ -206,13 +193,13 @@ def _days_differ(left: Statement, right: Statement) -> bool:
 
 
 def _date_difference(left: Statement, right: Statement, days_apart: float | None) -> Difference | None:
-    if left.denied != right.denied:
+    if left.denied or right.denied:
         return None
     ours = [day for day in left.days if not any(may_be_the_same(day, other) for other in right.days)]
     theirs = [day for day in right.days if not any(may_be_the_same(day, other) for other in left.days)]
     for day in ours:
         for other in theirs:
-            if may_be_the_same(day, other) is not False or _other_week(day, other, days_apart):
+            if may_be_the_same(day, other) is not False or are_weeks_apart(day, other, days_apart):
                 continue
             alone = len(left.days) == len(right.days) == 1 and overlap(left, right) >= OVERLAP
             if _event(left, day) & _event(right, other) or (alone and _happens_once(left, right)):
@@ -235,11 +222,6 @@ def _happens_once(left: Statement, right: Statement) -> bool:
     return not ONCE_WORDS.isdisjoint(ours & theirs)
 
 
-def _other_week(day: Day, other: Day, days_apart: float | None) -> bool:
-    only_weekdays = day.weekday is not None and other.weekday is not None
-    return only_weekdays and days_apart is not None and days_apart > NEARBY_DAYS
-
-
 def _days_apart(a: ComparedUnit, b: ComparedUnit) -> float | None:
     if a.occurred_at is None or b.occurred_at is None:
         return None
@@ -255,6 +237,8 @@ def _polarity_difference(left: Statement, right: Statement) -> Difference | None
     """
     if left.hedged or right.hedged or (left.denied and right.denied) or _numbers_differ(left, right):
         return None
+    if 2 * (len(left.stems & right.stems) + 1) < TIGHT_OVERLAP * (len(left.stems) + len(right.stems)):
+        return None
     ours, theirs = _leftover(left, right), _leftover(right, left)
     opposite = _opposites(left, ours, right, theirs)
     if opposite is not None:
@@ -262,7 +246,7 @@ def _polarity_difference(left: Statement, right: Statement) -> Difference | None
         theirs = [word for word in theirs if word is not opposite[1]]
     if (ours and theirs) or not _tight(left, right, opposite is not None, len(ours) + len(theirs)):
         return None
-    if opposite is not None and left.denied == right.denied:
+    if opposite is not None and left.denied == right.denied and not (left.indefinite and right.indefinite):
         return Difference("antonym", f"{opposite[0].surface} ≠ {opposite[1].surface}", _attribute(left, right))
     if opposite is None and left.denied != right.denied and not (ours if left.denied else theirs):
         which = left if left.denied else right
@@ -271,9 +255,13 @@ def _polarity_difference(left: Statement, right: Statement) -> Difference | None
 
 
 def _numbers_differ(left: Statement, right: Statement) -> bool:
-    ours = {item.surface.lower() for item in (*left.quantities, *left.days)}
-    theirs = {item.surface.lower() for item in (*right.quantities, *right.days)}
+    ours, theirs = _written(left), _written(right)
     return bool(ours - theirs and theirs - ours)
+
+
+def _written(statement: Statement) -> set[str]:
+    items: tuple[Quantity | Day, ...] = (*statement.quantities, *statement.days)
+    return {item.surface.lower() for item in items}
 
 
 def _opposites(left: Statement, ours: list[Word], right: Statement, theirs: list[Word]) -> tuple[Word, Word] | None:

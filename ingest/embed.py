@@ -40,12 +40,16 @@ class _Read:
 
 
 def embedding_text(unit: Unit) -> str:
-    """Return the text whose vector stands for the unit: its title, where it has one, and its text."""
-    return f"{unit.title}\n{unit.text}" if unit.title else unit.text
+    """Return the text whose vector stands for the unit: its text alone.
+
+    Not its title: the store keeps one vector for each content key, and equal texts under two titles share a passage; a
+    vector with a title in it would depend on which of them came last. Titles are found by the keyword arm.
+    """
+    return unit.text
 
 
 def embedding_key(tenant: str, unit: Unit) -> str:
-    """Return the key of the unit's vectors: over what is embedded, so that another title is another vector."""
+    """Return the key of the unit's vectors: over exactly what is embedded."""
     return content_key(tenant, unit.scope.key, embedding_text(unit))
 
 

@@ -1,45 +1,70 @@
 """contradictions: each receipt's units are compared with what is known; what is found is kept and told."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC
 
 import orjson
 from pydantic import ValidationError
 
-from ingest.contradictions import check_receipt
+from ingest.contradictions import ContradictionCheck
 from ingest.delivery import Hopeless
 from ingest.hop import Hop
 from ingest.lanes import Draining
 from schemas.messages import Receipt
-from shared.clock import Clock
 from shared.kafka import CONTRADICTIONS, Outgoing, Record, partition_of
 from shared.store import FoundContradiction, KnowledgeReader, KnowledgeWriter, StoredContradiction
 
 TOLD = 200  # pairs of the receipt's units whose state is published anew
 
 
+@dataclass(frozen=True)
+class _Checked:
+    """A receipt, which of its units were compared, and what was found."""
+
+    receipt: Receipt
+    tenant: str
+    units: tuple[str, ...] = ()
+    found: tuple[FoundContradiction, ...] = ()
+
+    @property
+    def place(self) -> tuple[str, str, int]:
+        """What its watermark belongs to."""
+        return self.tenant, self.receipt.position.topic, self.receipt.position.partition
+
+
 class FlagStage:
     """From ``cortex.stored`` to ``cortex.contradictions``. Every receipt moves the watermark, whatever came of it."""
 
-    def __init__(
-        self, hop: Hop, reader: KnowledgeReader, writer: KnowledgeWriter, partitions: int, clock: Clock
-    ) -> None:
+    def __init__(self, hop: Hop, reader: KnowledgeReader, writer: KnowledgeWriter, partitions: int) -> None:
         self._hop = hop
         self._reader = reader
+        self._checker = ContradictionCheck(reader)
         self._writer = writer
         self._partitions = partitions
-        self._clock = clock
 
     async def work(self, records: Sequence[Record], draining: Draining) -> int:
-        """Check each receipt; the pairs are durable before they are told."""
+        """Check each receipt; what is found is durable before it is told.
+
+        Receipts of one partition that found nothing share a transaction: most do, and each alone would cost a commit.
+        """
         done = 0
+        held: list[_Checked] = []
         for record in records:
             if done and draining():
                 break
-            receipt = await self._read(record)
-            if receipt is not None and receipt.tenant is not None:
-                await self._check(receipt.tenant, receipt, record)
+            checked = await self._check(record)
+            if checked is not None:
+                if held and (checked.found or held[-1].place != checked.place):
+                    await self._record(held)
+                    held = []
+                held.append(checked)
+                if checked.found:
+                    await self._record(held)
+                    held = []
             done += 1
+        if held:
+            await self._record(held)
         return done
 
     async def _read(self, record: Record) -> Receipt | None:
@@ -50,19 +75,30 @@ class FlagStage:
             await self._hop.letters.bury_record(self._hop.delivery, record, reason)
             return None
 
-    async def _check(self, tenant: str, receipt: Receipt, record: Record) -> None:
-        found: list[FoundContradiction] = []
-        checked = receipt.units
+    async def _check(self, record: Record) -> _Checked | None:
+        receipt = await self._read(record)
+        if receipt is None or receipt.tenant is None:
+            return None
+        if not receipt.units:
+            return _Checked(receipt, receipt.tenant)
         try:
-            if receipt.units:
-                found = await self._hop.delivery.attempt(lambda: check_receipt(receipt, self._reader, self._clock))
+            found = await self._hop.delivery.attempt(lambda: self._checker.check(receipt))
         except Hopeless as reason:
             await self._bury(receipt, record, reason)
-            checked = ()
+            return _Checked(receipt, receipt.tenant)
+        return _Checked(receipt, receipt.tenant, receipt.units, tuple(found))
+
+    async def _record(self, checked: Sequence[_Checked]) -> None:
+        """Make what was found by the last of them durable, and that the others found nothing; then tell."""
+        last = checked[-1]
+        units = sorted({unit for one in checked for unit in one.units})
         fresh = await self._hop.delivery.insist(
-            lambda: self._writer.record_contradictions(tenant, receipt.position, receipt.recorded_at, checked, found)
+            lambda: self._writer.record_contradictions(
+                last.tenant, last.receipt.position, last.receipt.recorded_at, units, last.found
+            )
         )
-        await self._tell(tenant, [*fresh, *await self._closed(tenant, receipt)])
+        closed = [pair for one in checked for pair in await self._closed(one.tenant, one.receipt)]
+        await self._tell(last.tenant, [*fresh, *closed])
 
     async def _bury(self, receipt: Receipt, record: Record, reason: Hopeless) -> None:
         position = receipt.position

@@ -3,14 +3,13 @@
 from collections.abc import Callable
 from typing import Final
 
+from ingest.vocabulary import NAME_FILLERS
 from shared.identity import fold_key
 from shared.text import fold, strip_accents
 
 SameEntity = Callable[[str, str], bool]
 """Whether two names resolve to one declared entity."""
 
-QUALIFIERS: Final = frozenset("a an mr mrs ms dr prof sir saint st the of de and & inc ltd gmbh".split())
-"""Parts of a name that do not tell it from another."""
 NICKNAME: Final = 3
 """Letters in which the short form of a name agrees with the long one: 'Ben' and 'Benjamin'."""
 
@@ -22,7 +21,12 @@ def may_be_one(name: str, other: str, same_entity: SameEntity) -> bool:
     ours, theirs = _parts(name), _parts(other)
     if not ours or not theirs:
         return True
-    return _within(ours, theirs) or _within(theirs, ours) or _initials(name) == _letters(other) or _initials(other) == _letters(name)
+    return (
+        _within(ours, theirs)
+        or _within(theirs, ours)
+        or _initials(name) == _letters(other)
+        or _initials(other) == _letters(name)
+    )
 
 
 def _within(ours: tuple[str, ...], theirs: tuple[str, ...]) -> bool:
@@ -33,12 +37,14 @@ def _short_for(part: str, other: str) -> bool:
     if any(character.isdigit() for character in part + other):
         return part == other
     short = min(len(part), len(other))
-    return part == other or (short >= NICKNAME and part[:short] == other[:short]) or (short == 1 and part[0] == other[0])
+    return (
+        part == other or (short >= NICKNAME and part[:short] == other[:short]) or (short == 1 and part[0] == other[0])
+    )
 
 
 def _parts(name: str) -> tuple[str, ...]:
     words = strip_accents(fold(name)).replace(".", " ").replace("-", " ").split()
-    return tuple(word for word in words if word not in QUALIFIERS)
+    return tuple(word for word in words if word not in NAME_FILLERS)
 
 
 def _initials(name: str) -> str:

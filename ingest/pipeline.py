@@ -34,6 +34,7 @@ from shared.store import KnowledgeReader, KnowledgeWriter
 
 EMBED_WINDOW = 16  # a window's embedding is 0.2 s, so that a revoke and a stop are quick
 WINDOW = 256  # cheap work: the more at once, the fewer requests and transactions
+CHECK_WINDOW = 32  # a check takes milliseconds: as for embedding
 LIVE_AHEAD = 4_000  # journaled events in the broker's memory that are not stored yet: some 40 MB with their vectors
 BULK_AHEAD = 1_000  # bulk ones: what a live event may find before it in a hop
 LAG_EVERY_S = 1.0
@@ -84,6 +85,7 @@ class Pipeline:
         self._embedder = embedder
         self._clock = clock
         self._pumping = pump
+        self._embedded = settings.kafka_bootstrap is None
         self._publisher: Publisher | None = None
         self._polling: Polling | None = None
         self._pumps: tuple[Pump, ...] = ()
@@ -93,11 +95,10 @@ class Pipeline:
 
     async def start(self) -> None:
         """Make topics, refill, join the groups, begin to pump. Raises LogUnavailable, InvalidInput."""
-        embedded = self._settings.kafka_bootstrap is None
         prefix, partitions = self._settings.topic_prefix, self._event_log.partitions
         if self._pumping:
-            await create_topics(self._bootstrap, partitions, prefix=prefix, replace=embedded)
-        self._publisher = await self._open_publisher(prefix, idempotent=not embedded)
+            await create_topics(self._bootstrap, partitions, prefix=prefix, replace=self._embedded)
+        self._publisher = await self._open_publisher(prefix, idempotent=not self._embedded)
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._owner = asyncio.create_task(self._own(ready), name="pipeline")
         try:
@@ -136,10 +137,15 @@ class Pipeline:
 
         A stage's consumers are asked at the broker, so that a foreign record that was just published counts.
         """
-        for lanes in self._lanes.values():
-            if await lanes.behind():
-                return False
+        # the lanes after the pumps, for a watermark moves before the last message is told; the pumps once more, for a
+        # lane may have journaled a foreign record in between
+        return await self._pumps_idle() and await self._lanes_idle() and await self._pumps_idle()
+
+    async def _pumps_idle(self) -> bool:
         return all([await pump.idle() for pump in self._pumps])
+
+    async def _lanes_idle(self) -> bool:
+        return not any([await lanes.behind() for lanes in self._lanes.values()])
 
     # how it is put together
 
@@ -149,12 +155,12 @@ class Pipeline:
         embed = EmbedStage(self._hop("embed"), intake, self._writer, self._embedder, turns)
         resolve = ResolveStage(self._hop("resolve"))
         store = StoreStage(self._hop("store"), batcher, partitions, self._clock, self.metrics)
-        flag = FlagStage(self._hop("contradictions"), self._reader, self._writer, partitions, self._clock)
+        flag = FlagStage(self._hop("contradictions"), self._reader, self._writer, partitions)
         return (
             _Stage("embed", (EVENTS, BULK), embed.work, EMBED_WINDOW),
             _Stage("resolve", (EMBEDDED,), resolve.work, WINDOW),
             _Stage("store", (RESOLVED,), store.work, WINDOW),
-            _Stage("contradictions", (STORED,), flag.work, WINDOW),
+            _Stage("contradictions", (STORED,), flag.work, CHECK_WINDOW),
         )
 
     def _make_pumps(self) -> tuple[Pump, ...]:
@@ -211,7 +217,7 @@ class Pipeline:
     async def _begin(self, tasks: asyncio.TaskGroup) -> None:
         batcher = Batcher(self._writer)
         tasks.create_task(batcher.run(), name="batcher")
-        self._polling = Polling(self._bootstrap, self._fail)
+        self._polling = Polling(self._bootstrap, self._fail, embedded=self._embedded)
         for stage in self._stages(batcher):
             self._add(stage, self._polling, tasks)
         if self._pumping:

@@ -17,16 +17,18 @@ from shared.errors import LogUnavailable
 from shared.kafka import FETCH_BYTES, KafkaError
 
 POLL_RECORDS = 256
-POLL_MS = 10  # FastStream waits twice this long between polls that find nothing
+POLL_MS = 20  # after a poll that found nothing FastStream sleeps as long again: 5 ms a hop on average
 HEARTBEAT_MS = 1_000  # a member hears of a rebalance with its next heartbeat
 SESSION_MS = 10_000
+EMBEDDED_WAIT_MS = 100  # the embedded broker looks for new records only four times in a fetch's longest wait
+KAFKA_WAIT_MS = 500  # Kafka answers a waiting fetch at once
 START_S = 60.0  # a group forms in 5 s on the embedded broker; a rolling restart of a cluster takes longer
 
 
 class Polling:
     """The consumers of one pipeline."""
 
-    def __init__(self, bootstrap: str, on_failure: Callable[[Exception], None]) -> None:
+    def __init__(self, bootstrap: str, on_failure: Callable[[Exception], None], *, embedded: bool) -> None:
         """``on_failure`` hears what a feed raised: FastStream would swallow it."""
         self._broker = KafkaBroker(
             bootstrap,
@@ -37,6 +39,7 @@ class Polling:
             graceful_timeout=1.0,
         )
         self._on_failure = on_failure
+        self._wait_ms = EMBEDDED_WAIT_MS if embedded else KAFKA_WAIT_MS
 
     def add(self, topics: Sequence[str], group: str, lanes: Lanes) -> None:
         """Poll topics as one member of a group, into lanes."""
@@ -46,7 +49,7 @@ class Polling:
             return KafkaAckableMessage(body=[], raw_message=records, headers={}, message_id="", consumer=consumer)
 
         async def decode(message: Any) -> Any:
-            return message.body
+            return message  # the handler gets what this returns
 
         subscriber: Any = self._broker.subscriber(
             *topics,
@@ -58,6 +61,7 @@ class Polling:
             auto_offset_reset="earliest",
             heartbeat_interval_ms=HEARTBEAT_MS,
             session_timeout_ms=SESSION_MS,
+            fetch_max_wait_ms=self._wait_ms,
             ack_policy=AckPolicy.MANUAL,
             listener=lanes,
             parser=parse,

@@ -7,6 +7,7 @@ from ingest.claims import extract_claims
 from ingest.hop import Hop, Hopped
 from ingest.intake import read_event
 from ingest.lanes import Draining
+from ingest.subjects import subject_mentions
 from schemas.events import UnitAsserted
 from schemas.messages import Resolution
 from schemas.units import Unit
@@ -59,4 +60,5 @@ async def _resolution(unit: Unit) -> Resolution:
 def resolve_unit(unit: Unit) -> Resolution:
     """Return the mentions and claims of a unit; the producer's claims stand where it gave any."""
     mentions = find_mentions(unit.text, unit.title)
-    return Resolution(mentions=mentions, claims=unit.claims or extract_claims(unit.text))
+    claims = unit.claims or extract_claims(unit.text)
+    return Resolution(mentions=mentions + subject_mentions(unit.text, claims, mentions), claims=claims)

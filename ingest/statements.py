@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final
 
 from ingest.dates import Day, find_days
@@ -15,14 +15,33 @@ STATEMENTS: Final = 60
 SENTENCE_CHARS: Final = 600
 """A longer 'sentence' is a table, a log or code: nothing here reads those."""
 
+ACCENT_FORMS: Final = 2
+"""Terms of one word outside ASCII: with accents and without. More are the bigrams of a script without spaces."""
+
+ITEMS: Final = 12
+"""A sentence with more numbers and dates is a table too."""
+
 _TOKEN: Final = re.compile(r"[^\W_]+(?:[.'’+#/_-]+[^\W_]+)*[+#]*")
+_INDEFINITE: Final = re.compile(
+    r"(?:there (?:is|are) )?(?:an?|one|two|three|some|several|many|people|someone|somebody)\b", re.IGNORECASE
+)
 _CONTRAST: Final = re.compile(
     r"(?:,\s*(?:and\s+)?not\b(?!\s+only\b)|\s(?:instead of|rather than|as opposed to)\b)[^,;.]*", re.IGNORECASE
 )
-_CHOSEN_OVER: Final = re.compile(r"(\b(?:chose|chosen|prefer(?:s|red)?|picked|selected)\b[^,;.]*?)\sover\s[^,;.]*", re.IGNORECASE)
-_NOT_ONLY: Final = re.compile(r"\bnot\s+(?:only|just|merely|to mention)\b", re.IGNORECASE)
+_CHOSEN_OVER: Final = re.compile(
+    r"(\b(?:chose|chosen|prefer(?:s|red)?|picked|selected)\b[^,;.]*?)\sover\s[^,;.]*", re.IGNORECASE
+)
+_NO_DENIAL: Final = re.compile(
+    r"\bnot\s+(?:only|just|merely|to mention)\b|\bno(?:t|t any)?\s+(?:more|less|fewer|later|earlier|longer)\s+than\b",
+    re.IGNORECASE,
+)
+"""'Not only' affirms, and 'no more than 5' is a limit."""
+_NEGATION_HINT: Final = re.compile(
+    r"n't\b|\b(?:" + "|".join(sorted(NEGATORS | CESSATION | {"fails", "failed", "refuses"})) + r")\b", re.IGNORECASE
+)
 _CLAUSE: Final = re.compile(
-    r"\s*(?:;|—|\s–\s|,?\s(?:but|however|although|though|whereas|while|because|since)\b|,\s(?:and|so|yet)\b)\s*,?", re.IGNORECASE
+    r"\s*(?:;|—|\s–\s|,?\s(?:but|however|although|though|whereas|while|because|since)\b|,\s(?:and|so|yet)\b)\s*,?",
+    re.IGNORECASE,
 )
 _CONTINUES: Final = re.compile(r"\s+\w+ing\b", re.IGNORECASE)
 _CONDITION: Final = re.compile(r"^\W*(?:if|when|whenever|unless|until|in case|should|assuming)\b", re.IGNORECASE)
@@ -40,9 +59,9 @@ class Word:
     name: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Statement:
-    """One sentence or clause. ``frame`` has every word in order with content words stemmed, for alignment."""
+    """One clause. ``main_verb``: where the subject ends."""
 
     text: str
     words: tuple[Word, ...]
@@ -53,20 +72,31 @@ class Statement:
     hedged: bool
     main_verb: int
 
-    @property
+    @cached_property
     def denied(self) -> bool:
         """Whether an odd number of negations stands in it: two cancel."""
         return self.negations % 2 == 1
 
-    @property
+    @cached_property
     def subject(self) -> frozenset[str]:
         """The stems before the main verb."""
         return frozenset(word.stem for word in self.words if word.subject)
 
-    @property
+    @cached_property
     def stems(self) -> frozenset[str]:
         """All stems."""
         return frozenset(word.stem for word in self.words)
+
+    @cached_property
+    def fixed(self) -> frozenset[str]:
+        """Numbers and dates that belong to what the sentence is about: 'Room 101', '2023 report'."""
+        items: tuple[Quantity | Day, ...] = (*self.quantities, *self.days)
+        return frozenset(item.surface.lower() for item in items if item.start < self.main_verb)
+
+    @cached_property
+    def indefinite(self) -> bool:
+        """Whether it speaks of some thing or other: 'a service', 'two users'."""
+        return _INDEFINITE.match(self.text) is not None
 
     def verb_before(self, position: int) -> str | None:
         """Return the nearest verb before a position, lower-case."""
@@ -76,13 +106,18 @@ class Statement:
 
 @lru_cache(maxsize=2_048)  # a unit is compared with up to 200 others, and each of those again later
 def read_statements(text: str) -> tuple[Statement, ...]:
-    """Read the sentences of a text; questions, and sentences without content, are left out."""
+    """Read the clauses of a text's sentences, in order; questions, and sentences without content, are left out."""
     spans = sentences(text)[:STATEMENTS]
     found = (read_statement(text[start:end]) for start, end in spans if end - start <= SENTENCE_CHARS)
-    return tuple(statement for statement in found if statement.words and not statement.text.rstrip().endswith("?"))
+    stated = (statement for statement in found if statement.words and _is_prose(statement))
+    return tuple(clause for statement in stated for clause in clauses_of(statement))
 
 
-@lru_cache(maxsize=4_096)
+def _is_prose(statement: Statement) -> bool:
+    few = len(statement.quantities) + len(statement.days) <= ITEMS
+    return few and not statement.text.rstrip().endswith("?")
+
+
 def clauses_of(statement: Statement) -> tuple[Statement, ...]:
     """Split at 'but', 'however', ';' and the like: a negation reaches no further. A clause without a subject of its own
     takes over that of the clause before it.
@@ -106,11 +141,17 @@ def read_statement(text: str) -> Statement:
     text = _CHOSEN_OVER.sub(r"\1", _CONTRAST.sub("", text.replace("’", "'"))).strip()
     days = find_days(text)
     quantities = find_quantities(text, tuple((day.start, day.end) for day in days))
-    taken = [(item.start, item.end) for item in (*days, *quantities)]
-    tokens = [match for match in _TOKEN.finditer(text) if not _inside(match.start(), taken)]
+    items: tuple[Quantity | Day, ...] = (*quantities, *days)
+    taken = [(item.start, item.end) for item in items]
+    tokens = [match for match in _TOKEN.finditer(text) if not (taken and _inside(match.start(), taken))]
     verbs = tuple((match.start(), match[0].lower()) for match in tokens if _is_verb(match, text))
-    main_verb = _main_verb(verbs, text, (*quantities, *days))
-    words = tuple(_word(match, main_verb, text) for match in tokens if _has_content(match[0], text[match.end() :]))
+    main_verb = _main_verb(verbs, text, items)
+    first = tokens[0].start() if tokens else 0
+    words = tuple(
+        _word(match, subject=match.start() < main_verb, first=match.start() == first)
+        for match in tokens
+        if _has_content(match[0], text[match.end() :])
+    )
     lowered = [match[0].lower() for match in tokens]
     return Statement(
         text=text,
@@ -118,7 +159,7 @@ def read_statement(text: str) -> Statement:
         verbs=verbs,
         quantities=quantities,
         days=days,
-        negations=_count_negations(_NOT_ONLY.sub(" ", text)),
+        negations=_count_negations(_NO_DENIAL.sub(" ", text)),
         hedged=bool(_CONDITION.match(text)) or not HEDGES.isdisjoint(lowered),
         main_verb=main_verb,
     )
@@ -126,29 +167,30 @@ def read_statement(text: str) -> Statement:
 
 @lru_cache(maxsize=16_384)
 def stem_of(word: str) -> str:
-    """Return the word as the index has it: the first term of the one analyser."""
+    """Return the word as the index has it: the first term of the one analyser; a script without spaces as it stands."""
     found = terms(word)
-    return found[0] if found else word.lower()
+    return found[0] if found and (word.isascii() or len(found) <= ACCENT_FORMS) else word.casefold()
 
 
-def _word(match: re.Match[str], main_verb: int, text: str) -> Word:
+def _word(match: re.Match[str], *, subject: bool, first: bool) -> Word:
     surface = match[0].removesuffix("'s").removesuffix("'")
     return Word(
         stem=stem_of(surface),
         surface=surface,
         start=match.start(),
         end=match.start() + len(surface),
-        subject=match.start() < main_verb,
-        name=is_name(surface, first=not text[: match.start()].strip(" \"'([*-")),
+        subject=subject,
+        name=is_name(surface, first=first),
     )
 
 
 def is_name(surface: str, *, first: bool) -> bool:
     """Say whether a word is written as a name: a capital inside a sentence, mixed case, or letters with digits."""
-    letters = [character for character in surface if character.isalpha()]
-    if not letters:
+    if surface.islower() and surface.isalpha():
         return False
-    mixed = any(character.isupper() for character in surface[1:]) or any(character.isdigit() for character in surface)
+    if not any(character.isalpha() for character in surface):
+        return False
+    mixed = any(character.isupper() or character.isdigit() for character in surface[1:]) or surface[0].isdigit()
     return mixed or (surface[0].isupper() and not first)
 
 
@@ -187,13 +229,17 @@ def _has_content(token: str, rest: str) -> bool:
 
 
 def _count_negations(text: str) -> int:
+    if not _NEGATION_HINT.search(text):
+        return 0
     tokens = [match[0].lower() for match in _TOKEN.finditer(text)]
     count = 0
     for index, token in enumerate(tokens):
         following = tokens[index + 1] if index + 1 < len(tokens) else ""
         if token in NEGATORS or token.endswith("n't"):
-            count += token != "nor"
-        elif (token in CESSATION and following.endswith("ing")) or (token in {"fails", "failed", "refuses"} and following == "to"):
+            count += int(not token.startswith("nor"))
+        elif (token in CESSATION and following.endswith("ing")) or (
+            token in {"fails", "failed", "refuses"} and following == "to"
+        ):
             count += 1
     return count
 

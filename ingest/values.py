@@ -3,7 +3,7 @@
 import math
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 APPROXIMATE: Final = 0.15
 """'About 100' and 110 agree: a careful reader gives 'about' some fifteen percent either way."""
@@ -11,53 +11,49 @@ APPROXIMATE: Final = 0.15
 BINARY_SLACK: Final = 0.05
 """A kB of 1,000 and one of 1,024 bytes are both in use: 5 percent covers kB and MB; bytes alone get it."""
 
-_UNITS: Final[dict[str, tuple[str, float]]] = {}
-"""Unit → (dimension, size in the dimension's base)."""
-
-
-def _unit(dimension: str, size: float, names: str) -> None:
-    _UNITS.update({name: (dimension, size) for name in names.split()})
-
-
-_unit("time", 1e-9, "ns nanosecond nanoseconds")
-_unit("time", 1e-6, "µs μs us microsecond microseconds")
-_unit("time", 1e-3, "ms msec millis millisecond milliseconds")
-_unit("time", 1, "s sec secs second seconds")
-_unit("time", 60, "min mins minute minutes")
-_unit("time", 3_600, "h hr hrs hour hours")
-_unit("time", 86_400, "d day days")
-_unit("time", 7 * 86_400, "week weeks wk")
-_unit("time", 30.44 * 86_400, "month months")
-_unit("time", 365.25 * 86_400, "year years yr yrs")
-_unit("time", 10 * 365.25 * 86_400, "decade decades")
-_unit("bytes", 1, "byte bytes")
-_unit("bytes", 1e3, "kb kib kilobyte kilobytes")
-_unit("bytes", 1e6, "mb mib megabyte megabytes")
-_unit("bytes", 1e9, "gb gib gigabyte gigabytes")
-_unit("bytes", 1e12, "tb tib terabyte terabytes")
-_unit("bytes", 1e15, "pb pib petabyte petabytes")
-_unit("rate", 1, "rps qps tps req/s requests/s requests/sec ops/s events/s msg/s messages/s /s")
-_unit("rate", 1 / 60, "rpm req/min requests/min /min")
-_unit("percent", 1, "% percent pct")
-_unit("frequency", 1, "hz hertz")
-_unit("frequency", 1e3, "khz")
-_unit("frequency", 1e6, "mhz")
-_unit("frequency", 1e9, "ghz")
-_unit("length", 1e-3, "mm millimetre millimetres millimeter millimeters")
-_unit("length", 1e-2, "cm centimetre centimetres centimeter centimeters")
-_unit("length", 1, "m metre metres meter meters")
-_unit("length", 1e3, "km kilometre kilometres kilometer kilometers")
-_unit("length", 0.3048, "ft foot feet")
-_unit("length", 1_609.344, "mi mile miles")
-_unit("mass", 1e-3, "g gram grams")
-_unit("mass", 1, "kg kilogram kilograms kilo kilos")
-_unit("mass", 1e3, "tonne tonnes")
-_unit("mass", 0.45359237, "lb lbs pound pounds")
-_unit("money-usd", 1, "$ usd dollar dollars")
-_unit("money-eur", 1, "€ eur euro euros")
-_unit("money-gbp", 1, "£ gbp")
-_unit("power", 1, "w watt watts")
-_unit("power", 1e3, "kw kilowatt kilowatts")
+_UNIT_TABLE: Final = (
+    ("time", 1e-9, "ns nanosecond nanoseconds"),
+    ("time", 1e-6, "µs μs us microsecond microseconds"),
+    ("time", 1e-3, "ms msec millis millisecond milliseconds"),
+    ("time", 1, "s sec secs second seconds"),
+    ("time", 60, "min mins minute minutes"),
+    ("time", 3_600, "h hr hrs hour hours"),
+    ("time", 86_400, "d day days"),
+    ("time", 7 * 86_400, "week weeks wk"),
+    ("time", 30.44 * 86_400, "month months"),
+    ("time", 365.25 * 86_400, "year years yr yrs"),
+    ("time", 10 * 365.25 * 86_400, "decade decades"),
+    ("bytes", 1, "byte bytes"),
+    ("bytes", 1e3, "kb kib kilobyte kilobytes"),
+    ("bytes", 1e6, "mb mib megabyte megabytes"),
+    ("bytes", 1e9, "gb gib gigabyte gigabytes"),
+    ("bytes", 1e12, "tb tib terabyte terabytes"),
+    ("bytes", 1e15, "pb pib petabyte petabytes"),
+    ("rate", 1, "rps qps tps req/s requests/s requests/sec ops/s events/s msg/s messages/s /s"),
+    ("rate", 1 / 60, "rpm req/min requests/min /min"),
+    ("percent", 1, "% percent pct"),
+    ("frequency", 1, "hz hertz"),
+    ("frequency", 1e3, "khz"),
+    ("frequency", 1e6, "mhz"),
+    ("frequency", 1e9, "ghz"),
+    ("length", 1e-3, "mm millimetre millimetres millimeter millimeters"),
+    ("length", 1e-2, "cm centimetre centimetres centimeter centimeters"),
+    ("length", 1, "m metre metres meter meters"),
+    ("length", 1e3, "km kilometre kilometres kilometer kilometers"),
+    ("length", 0.3048, "ft foot feet"),
+    ("length", 1_609.344, "mi mile miles"),
+    ("mass", 1e-3, "g gram grams"),
+    ("mass", 1, "kg kilogram kilograms kilo kilos"),
+    ("mass", 1e3, "tonne tonnes"),
+    ("mass", 0.45359237, "lb lbs pound pounds"),
+    ("money-usd", 1, "$ usd dollar dollars"),
+    ("money-eur", 1, "€ eur euro euros"),
+    ("money-gbp", 1, "£ gbp"),
+    ("power", 1, "w watt watts"),
+    ("power", 1e3, "kw kilowatt kilowatts"),
+)
+_UNITS: Final = {name: (dimension, size) for dimension, size, names in _UNIT_TABLE for name in names.split()}
+"""Unit → (dimension, size in the dimension's base unit)."""
 
 _MAGNITUDES: Final = {
     "k": 1e3,
@@ -71,13 +67,19 @@ _MAGNITUDES: Final = {
     "hundred": 100.0,
 }
 
-_WORDS: Final = {
-    word: value
-    for value, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
-        " eighteen nineteen twenty".split()
-    )
-} | {"thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90}
+_SMALL: Final = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
+    " eighteen nineteen twenty"
+)
+_WORDS: Final = {word: value for value, word in enumerate(_SMALL.split())} | {
+    "thirty": 30,
+    "forty": 40,
+    "fifty": 50,
+    "sixty": 60,
+    "seventy": 70,
+    "eighty": 80,
+    "ninety": 90,
+}
 
 _AT_MOST: Final = (
     "up to", "at most", "no more than", "not more than", "maximum of", "max of", "less than", "fewer than", "under",
@@ -87,10 +89,28 @@ _AT_LEAST: Final = (
     "at least", "no less than", "no fewer than", "not less than", "minimum of", "min of", "more than", "greater than",
     "over", "above", "exceeds", "exceeding", ">=", "≥", ">",
 )  # fmt: skip
-_ABOUT: Final = ("about", "around", "approximately", "approx.", "approx", "roughly", "nearly", "almost", "some", "circa", "~", "≈")
+_ABOUT: Final = (
+    "about",
+    "around",
+    "approximately",
+    "approx.",
+    "approx",
+    "roughly",
+    "nearly",
+    "almost",
+    "some",
+    "circa",
+    "~",
+    "≈",
+)
+
+_SHORT_MONEY: Final = {"m": 1e6, "b": 1e9}
+_AFTER_PRONOUN: Final = frozenset({None, "of", "another", "day"})
+_BEFORE_PRONOUN: Final = frozenset({"no", "the", "this", "that", "any"})
+"""'One' between these is no number: 'one of', 'no one'."""
 
 _NUMBER: Final = re.compile(
-    r"(?<![\w.,])(?P<currency>[$€£])?\s?(?P<sign>[-+]|−)?(?P<digits>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)"
+    r"(?<![\w.,:/])(?<!\w[-–])(?P<currency>[$€£])?\s?(?P<sign>[-+]|−)?(?P<digits>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)"
     r"(?:\s?[-–]\s?(?P<high>\d+(?:\.\d+)?))?"
     r"(?P<glued>[a-zµμ%]+(?:/[a-z]+)?)?(?![\w]|[.,:/-]\d)",
     re.IGNORECASE,
@@ -160,91 +180,102 @@ def _same(left: Quantity, right: Quantity) -> bool:
     return math.isclose(left.value, right.value, rel_tol=1e-9) or abs(left.value - right.value) <= max(grain / 2, slack)
 
 
+class _Tail(NamedTuple):
+    """What follows a number: its unit (or none) up to ``end``, or else the word that may be what is counted."""
+
+    unit: str | None
+    end: int
+    counted: str | None
+
+
+class _Number(NamedTuple):
+    """A number as written: where it starts, its value, the upper end of a range, and the size of its last digit."""
+
+    start: int
+    value: float
+    high: float | None
+    grain: float
+
+
 def _from_digits(text: str, match: re.Match[str]) -> Quantity | None:
-    digits = match["digits"].replace(",", "")
-    value = float(digits) * (-1.0 if match["sign"] in {"-", "−"} else 1.0)
-    grain = 10.0 ** -(len(digits.partition(".")[2])) if "." in digits else 1.0
-    high = float(match["high"]) if match["high"] else None
-    factor, unit, end, counted = _after(text, match)
-    if factor is None:
+    read = _after(text, match)
+    if read is None:
         return None
+    factor, tail = read
     if match["currency"]:
-        unit = match["currency"]
-    return _quantity(text, (match.start(), end), value * factor, grain * factor, unit, counted, high and high * factor)
+        tail = tail._replace(unit=match["currency"])
+    digits = match["digits"].replace(",", "")
+    decimals = len(digits.partition(".")[2])
+    value = float(digits) * (-factor if match["sign"] in {"-", "−"} else factor)
+    high = float(match["high"]) * factor if match["high"] else None
+    return _quantity(text, _Number(match.start(), value, high, factor * 10.0**-decimals), tail)
 
 
 def _from_word(text: str, match: re.Match[str]) -> Quantity | None:
-    word = match[0].lower()
-    unit, end, counted = _following(text, match.end())
-    before = text[: match.start()].rsplit(None, 1)[-1:] or [""]
-    if word == "one" and (counted in {None, "of", "another", "day"} or before[0].lower() in {"no", "the", "this", "that", "any"}):
+    word, tail, factor = match[0].lower(), _following(text, match.end()), 1.0
+    before = text[: match.start()].lower().split()[-1:]
+    if word == "one" and (tail.counted in _AFTER_PRONOUN or not _BEFORE_PRONOUN.isdisjoint(before)):
         return None
-    factor = 1.0
-    if counted in _MAGNITUDES:
-        factor, counted = _MAGNITUDES[counted], None
-        unit, end, counted = _following(text, end)
-    return _quantity(text, (match.start(), end), _WORDS[word] * factor, factor, unit, counted, None)
+    if tail.counted in _MAGNITUDES:
+        factor = _MAGNITUDES[tail.counted or ""]
+        tail = _following(text, tail.end)
+    return _quantity(text, _Number(match.start(), _WORDS[word] * factor, None, factor), tail)
 
 
-def _after(text: str, match: re.Match[str]) -> tuple[float | None, str | None, int, str | None]:
-    """Read magnitude and unit behind digits: (factor, unit, end, counted word); factor None: an identifier, no number."""
-    glued, end, factor = match["glued"], match.end(), 1.0
-    if glued:
-        folded = glued.lower()
-        if folded in _MAGNITUDES or folded in {"m", "b"} and match["currency"]:
-            factor = _MAGNITUDES.get(folded) or {"m": 1e6, "b": 1e9}[folded]
-        elif folded in _UNITS:
-            return 1.0, folded, end, None
-        else:
-            return None, None, end, None
-    unit, end_unit, counted = _following(text, end)
-    if counted in _MAGNITUDES and counted != "k":
-        factor *= _MAGNITUDES[counted]
-        end = end_unit
-        unit, end_unit, counted = _following(text, end)
-    return factor, unit, end_unit if unit else end, counted
+def _after(text: str, match: re.Match[str]) -> tuple[float, _Tail] | None:
+    """Read magnitude and unit behind digits; None: they are part of an identifier."""
+    factor, end = 1.0, match.end()
+    if match["glued"]:
+        glued = match["glued"].lower()
+        if glued in _UNITS and not match["currency"]:
+            return 1.0, _Tail(glued, end, None)
+        magnitude = _MAGNITUDES.get(glued) or (_SHORT_MONEY.get(glued) if match["currency"] else None)
+        if magnitude is None:
+            return None
+        factor = magnitude
+    tail = _following(text, end)
+    if tail.counted in _MAGNITUDES and tail.counted != "k":
+        factor *= _MAGNITUDES[tail.counted or ""]
+        tail = _following(text, tail.end)
+    return factor, tail
 
 
-def _following(text: str, end: int) -> tuple[str | None, int, str | None]:
-    """Return (unit, its end, counted word) behind a number that ends at ``end``."""
+def _following(text: str, end: int) -> _Tail:
     rate = _PER_SECOND.match(text, end)
     if rate:
-        return ("rps" if rate[1].lower().startswith("s") else "rpm"), rate.end(), None
+        return _Tail("rps" if rate[1].lower().startswith("s") else "rpm", rate.end(), None)
     match = _FOLLOWING.match(text, end)
     if match is None:
-        return None, end, None
+        return _Tail(None, end, None)
     word = match[1].lower()
     if word in _UNITS and (len(word) > 1 or match[1].islower()):
-        return word, match.end(), None
-    return None, match.end() if word in _MAGNITUDES else end, word
+        return _Tail(word, match.end(), None)
+    return _Tail(None, match.end() if word in _MAGNITUDES else end, word)
 
 
-def _quantity(
-    text: str, span: tuple[int, int], value: float, grain: float, unit: str | None, counted: str | None, high: float | None
-) -> Quantity:
-    dimension, size = _UNITS.get(unit or "", (None, 1.0))
-    value, grain = value * size, grain * size
-    bound = _bound(text[: span[0]], text[span[1] :])
-    low, top = _interval(value, None if high is None else high * size, bound)
+def _quantity(text: str, number: _Number, tail: _Tail) -> Quantity:
+    dimension, size = _UNITS.get(tail.unit or "", (None, 1.0))
+    value = number.value * size
+    bound = "range" if number.high is not None else _bound(text[: number.start], text[tail.end :])
+    low, high = _interval(value, value if number.high is None else number.high * size, bound)
     return Quantity(
-        start=span[0],
-        end=span[1],
-        surface=text[span[0] : span[1]].strip(),
+        start=number.start,
+        end=tail.end,
+        surface=text[number.start : tail.end].strip(),
         value=value,
         low=low,
-        high=top,
-        bound="range" if high is not None else bound,
+        high=high,
+        bound=bound,
         dimension=dimension,
-        grain=grain,
-        counted=counted,
+        grain=number.grain * size,
+        counted=tail.counted,
     )
 
 
-def _interval(value: float, high: float | None, bound: str) -> tuple[float, float]:
-    if high is not None:
-        return min(value, high), max(value, high)
+def _interval(value: float, high: float, bound: str) -> tuple[float, float]:
     slack = abs(value) * APPROXIMATE
     return {
+        "range": (min(value, high), max(value, high)),
         "at most": (-math.inf, value),
         "at least": (value, math.inf),
         "about": (value - slack, value + slack),

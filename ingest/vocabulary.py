@@ -2,7 +2,14 @@
 
 from typing import Final
 
-FUNCTION_WORDS: Final = frozenset(
+from shared import namewords
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+FUNCTION_WORDS: Final = _words(
     "a an the this that these those it its it's he she they we i you him her them us me my your our their his hers who whom"
     " which what whose where when while and or but nor so yet however although though whereas moreover furthermore also too"
     " as at by for from in into of on onto to with within upon per via about than then thus hence therefore is are was were"
@@ -12,25 +19,25 @@ FUNCTION_WORDS: Final = frozenset(
     " during through throughout between among against toward towards around along across behind beyond except like not"
     " only exactly simply actually basically generally typically usually normally again further more most much many few less"
     " least one ones thing things way well get gets got one's up out off over under above below new newly recently latest"
-    " present previously formerly originally approximately roughly nearly almost".split()
+    " present previously formerly originally approximately roughly nearly almost"
 )
 """Words that carry no content of their own here: what they add never counts as a difference."""
 
-NEGATORS: Final = frozenset(
+NEGATORS: Final = _words(
     "not no never none nobody nothing nowhere neither nor cannot without isn't aren't wasn't weren't don't doesn't didn't"
     " won't wouldn't can't couldn't shouldn't mustn't needn't hasn't haven't hadn't ain't shan't isnt arent wasnt werent dont"
-    " doesnt didnt wont cant couldnt shouldnt hasnt havent hadnt".split()
+    " doesnt didnt wont cant couldnt shouldnt hasnt havent hadnt"
 )
-CESSATION: Final = frozenset("stop stops stopped cease ceases ceased quit quits discontinued discontinue".split())
+CESSATION: Final = _words("stop stops stopped cease ceases ceased quit quits discontinued discontinue")
 """Before an '-ing' form these say that it no longer is so."""
 
-HEDGES: Final = frozenset(
+HEDGES: Final = _words(
     "some sometimes often occasionally many most few several partly partially mostly maybe perhaps possibly might may could"
-    " probably likely unlikely if unless whether until would supposedly allegedly".split()
+    " probably likely unlikely if unless whether until would supposedly allegedly"
 )
 """A statement that holds only partly or under a condition excludes nothing by its negation."""
 
-ADDITIVE_VERBS: Final = frozenset(
+ADDITIVE_VERBS: Final = _words(
     "use uses used using work works worked working administer administers administered know knows knew support supports"
     " supported like likes liked love loves loved enjoy enjoys enjoyed visit visits visited attend attends attended"
     " mention mentions mentioned discuss discusses discussed include includes included including contain contains contained"
@@ -43,11 +50,11 @@ ADDITIVE_VERBS: Final = frozenset(
     " provides provided feature features featured win wins won receive receives received study studies studied create"
     " creates created build builds built develop develops developed consume consumes consumed emit emits emitted send sends"
     " sent log logs logged monitor monitors monitored test tests tested implement implements implemented move moves moved migrate"
-    " migrates migrated switch switches switched travel travels travelled go goes went".split()
+    " migrates migrated switch switches switched travel travels travelled go goes went"
 )
 """Facts of these verbs add up: a second object never retires the first (C15)."""
 
-VERBS: Final = ADDITIVE_VERBS | frozenset(
+VERBS: Final = ADDITIVE_VERBS | _words(
     "is are was were be been being am 's will would shall should can could may might must cannot isn't aren't wasn't weren't"
     " don't doesn't didn't won't can't couldn't shouldn't has have had do does did became become becomes remain remains"
     " remained stay stays stayed live lives lived own owns owned lead leads led run runs ran start starts started begin"
@@ -66,42 +73,45 @@ VERBS: Final = ADDITIVE_VERBS | frozenset(
     " caches cached scale scales scaled handle process processes processed times trigger triggers triggered stop stops stopped"
     " cease ceased lacks lack resets reset approve approves approved says said say states stated claim claims claimed"
     " founded established born died located based situated known considered found discovered introduced invented held"
-    " get gets got appointed elected directed written composed produced performed recorded completed opened constructed".split()
+    " get gets got appointed elected directed written composed produced performed recorded completed opened constructed"
 )
 """Where the first of these stands, the subject of a sentence ends."""
 
-CHOICE_VERBS: Final = frozenset(
+CHOICE_VERBS: Final = _words(
     "choose chooses chose chosen decide decides decided pick picks picked select selects selected adopt adopts adopted"
-    " prefer prefers preferred standardise standardised standardize standardized settled".split()
+    " prefer prefers preferred standardise standardised standardize standardized settled"
 )
 
-COPULAS: Final = frozenset("is are was were become becomes became remain remains".split())
+COPULAS: Final = _words("is are was were become becomes became remain remains")
 
-AUTHORED: Final = frozenset(
+AUTHORED: Final = _words(
     "written directed composed founded created built developed designed invented discovered owned led maintained managed headed"
-    " run produced painted hosted chaired approved signed commissioned authored proposed".split()
+    " run produced painted hosted chaired approved signed commissioned authored proposed"
 )
 """What was done by somebody, and by nobody else unless it says so: 'written by', 'owned by'."""
 
-PLACED: Final = frozenset(
-    "born died located situated based headquartered lives live lived buried held hosted stored resides sits lies".split()
+PLACED: Final = _words(
+    "born died located situated based headquartered lives live lived buried held hosted stored resides sits lies"
 )
 """What is in one place."""
 
-NUMBERED: Final = frozenset(
-    "room gate flight ticket issue pr sprint phase version release build error step level tier chapter section episode season"
-    " platform terminal server node shard partition invoice order case incident bug task story epic milestone region zone rack"
-    " floor building table line unit article rfc cve iso http part page figure appendix question item row day week q no number"
-    " id adr".split()
+NUMBERED: Final = (namewords.NUMBERED - {"port"}) | _words(
+    "order part page figure appendix question row day week q no number id adr"
 )
-"""Nouns that name one thing together with a number: 'ticket 88' and 'ticket 89' are two tickets."""
+"""Nouns that name one thing together with a number: 'ticket 88' and 'ticket 89' are two tickets. A port is a value."""
 
-ONCE_WORDS: Final = frozenset(
+ONCE_WORDS: Final = _words(
     "start starts started begin begins began end ends ended due deadline launch launches launched release released releases"
     " ship ships shipped expire expires expired founded established born birth died death killed built constructed completed"
-    " opened opens opening introduced invented signed elected appointed scheduled freeze planned plan kickoff kick-off"
+    " opened opens opening introduced invented signed elected appointed scheduled freeze kickoff kick-off"
     " renewal renews renewed closes closed closing goes live cutover cut-over migration sunset retire retires retired"
-    " premiered premiere debuted published created formed acquired married joined left became established incorporated"
-    " abolished laid began commissioned dissolved discovered first last final eol go-live window maintenance date won arrives arrived leaves".split()
+    " premiered premiere debuted published created formed acquired married became established incorporated"
+    " abolished laid began commissioned dissolved discovered final eol go-live window maintenance arrives arrived"
 )
 """Beside one of these a date says when something happened that happens once, or is planned once."""
+
+NAME_FILLERS: Final = _words("a an mr mrs ms dr prof sir saint st the of de and & inc ltd gmbh")
+"""Parts of a name that do not tell it from another."""
+
+FINITE: Final = _words("is are was were has have had does do did will would can could should must that which who")
+"""Words that no plain noun phrase has."""

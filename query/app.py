@@ -1,6 +1,7 @@
 """The query service: one place that wires everything."""
 
 import contextlib
+import functools
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
@@ -22,12 +23,13 @@ from query.routes_context import CONTEXT
 from query.routes_events import EVENTS
 from query.routes_graph import GRAPH
 from query.routes_health import HEALTH, release
+from query.routes_status import STATUS
 from query.routes_units import UNITS
 from query.stream import Desk, StreamTimes
 from shared.errors import CortexError
 from shared.settings import Settings
 
-ENDPOINTS: tuple[Endpoint, ...] = (*CONTEXT, *UNITS, *GRAPH, *EVENTS, *HEALTH)
+ENDPOINTS: tuple[Endpoint, ...] = (*CONTEXT, *UNITS, *GRAPH, *EVENTS, *STATUS, *HEALTH)
 """Every route; more exact paths stand before those that take the rest of the path."""
 
 
@@ -49,10 +51,11 @@ def create_app(settings: Settings, parts: Parts | None = None) -> Starlette:
     app = Starlette(
         routes=[endpoint.route() for endpoint in ENDPOINTS],
         middleware=[Middleware(RequestLine), *guards],
-        exception_handlers={CortexError: on_error, HTTPException: on_error, Exception: on_error},
+        exception_handlers={CortexError: on_error, HTTPException: on_error},
         lifespan=lifespan,
     )
-    app.state.openapi = build_openapi(ENDPOINTS, release(), trusted=access.trusts_everybody)
+    # made when first asked for: it takes as long as the rest of the start
+    app.state.openapi = functools.cache(lambda: build_openapi(ENDPOINTS, release(), trusted=access.trusts_everybody))
     app.state.addresses = {f"{one.method} {plain_path(one.path)}": one.summary for one in ENDPOINTS}
     app.router.redirect_slashes = False  # an address has one form; a redirect would hide the other's mistake
     return app

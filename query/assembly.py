@@ -42,7 +42,7 @@ from shared.embedder import Embedder, Vector
 from shared.errors import AllSourcesLost, CortexError, DeadlineExceeded
 from shared.graph import EntityGraph, GraphSnapshot
 from shared.settings import Settings
-from shared.store import KnowledgeReader, Snapshot
+from shared.store import KnowledgeReader, Membership, Snapshot
 
 POLL_S: Final = 0.02
 """How often a question that waits for a write looks again; about the time that one batch takes to be stored."""
@@ -97,7 +97,9 @@ class Assembly:
         async with aclosing(self._stages(question, tenant=tenant, principal=principal)) as stages:
             return fold([event async for event in stages])
 
-    async def stream(self, question: Question, *, tenant: str, principal: str | None) -> AsyncGenerator[StreamEvent, None]:
+    async def stream(
+        self, question: Question, *, tenant: str, principal: str | None
+    ) -> AsyncGenerator[StreamEvent, None]:
         """Yield one event a stage, in the order of design §8, then the whole answer.
 
         Raises InvalidToken (before any event), StoreUnavailable, AllSourcesLost, DeadlineExceeded. Closing the generator
@@ -110,7 +112,9 @@ class Assembly:
                 yield event
         yield CompleteEvent(answer=fold(events))
 
-    async def _stages(self, question: Question, *, tenant: str, principal: str | None) -> AsyncGenerator[StreamEvent, None]:
+    async def _stages(
+        self, question: Question, *, tenant: str, principal: str | None
+    ) -> AsyncGenerator[StreamEvent, None]:
         inquiry = Inquiry.begin(question, tenant=tenant, principal=principal, clock=self._clock, log_id=self._log_id)
         stages = _Stages(inquiry, self._clock, self._settings.answer_deadline_ms / 1000)
         if inquiry.is_too_short:
@@ -119,8 +123,9 @@ class Assembly:
             return
         vector = asyncio.create_task(self._vectors.vector(tenant, inquiry.text), name="question-vector")
         try:
-            async for event in self._searched(inquiry, stages, vector):
-                yield event
+            async with aclosing(self._searched(inquiry, stages, vector)) as searched:
+                async for event in searched:
+                    yield event
         finally:
             vector.cancel()
             await asyncio.gather(vector, return_exceptions=True)
@@ -135,10 +140,13 @@ class Assembly:
         async with AsyncExitStack() as stack:
             snapshot, stale = await self._fresh_snapshot(inquiry, stages, stack)
             graph = self._graph.snapshot(inquiry.tenant)
-            entities = tuple(find_entities(inquiry.text, graph))
+            memberships = await stages.within(snapshot.memberships(inquiry.principal))
+            readable = frozenset(entry.scope for entry in memberships)
+            entities = tuple(find_entities(inquiry.text, graph, readable))
             yield EntitiesEvent(entities=entities, **stages.lap())
 
-            weights, watermarks, lost = await stages.within(self._weights(inquiry, intent, snapshot, graph))
+            weights = _weigh(inquiry, intent, memberships, graph)
+            watermarks, lost = await stages.within(self._watermarks(inquiry, snapshot))
             yield WeightsEvent(scope_weights=weights, watermarks=watermarks, stale=stale, **stages.lap(lost))
 
             retrieval = self._retrieval(inquiry, intent, snapshot, graph, weights)
@@ -212,19 +220,9 @@ class Assembly:
             await asyncio.sleep(POLL_S)
             stages.extend(POLL_S)
 
-    async def _weights(
-        self, inquiry: Inquiry, intent: Intent, snapshot: Snapshot, graph: GraphSnapshot
-    ) -> tuple[tuple[ScopeWeight, ...], tuple[PartitionWatermark, ...], tuple[LostSource, ...]]:
-        memberships = await snapshot.memberships(inquiry.principal)
-        weights = weigh_scopes(
-            memberships,
-            principal=inquiry.principal,
-            graph=graph,
-            purpose=intent.purpose,
-            depth=DEPTH,
-            narrow=inquiry.question.scopes,
-            levels=inquiry.question.levels,
-        )
+    async def _watermarks(
+        self, inquiry: Inquiry, snapshot: Snapshot
+    ) -> tuple[tuple[PartitionWatermark, ...], tuple[LostSource, ...]]:
         stored = await snapshot.watermarks()
         waiting: Mapping[tuple[str, int], int] = {}
         lost: tuple[LostSource, ...] = ()
@@ -242,7 +240,7 @@ class Assembly:
             )
             for topic, partition in sorted(set(stored) | set(waiting))
         )
-        return weights, marks, lost
+        return marks, lost
 
     def _retrieval(
         self,
@@ -263,6 +261,20 @@ class Assembly:
             plan=SearchPlan(where, weights, now + whole * (1 - GRAPH_SHARE), self._clock),
             graph_deadline=now + whole,
         )
+
+
+def _weigh(
+    inquiry: Inquiry, intent: Intent, memberships: Sequence[Membership], graph: GraphSnapshot
+) -> tuple[ScopeWeight, ...]:
+    return weigh_scopes(
+        memberships,
+        principal=inquiry.principal,
+        graph=graph,
+        purpose=intent.purpose,
+        depth=DEPTH,
+        narrow=inquiry.question.scopes,
+        levels=inquiry.question.levels,
+    )
 
 
 class _Stages:

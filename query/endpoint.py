@@ -105,7 +105,7 @@ class Endpoint:
 
     async def _answer(self, request: Request) -> Response:
         request.scope["cortex.route"] = self.path
-        state = cast(State, request.state._state)  # noqa: SLF001 - Starlette offers the mapping by attribute only
+        state = cast(State, request.scope["state"])
         pairs = query_parameters(request)
         caller = None
         if self.right is not None:

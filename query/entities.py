@@ -1,6 +1,6 @@
 """Which entities a question names: declared and mentioned names by their words, then misspellings, then names by shape."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from schemas.answers import EntityMatch
@@ -45,7 +45,7 @@ def find_entities(
     one by a number or initial ("Room 102", where "Room" is known) is not that one.
     """
     known = _Known(snapshot, scopes)
-    shaped = [mention for mention in find_mentions(question_text) if not _is_nested(mention, question_text)]
+    shaped = _outermost(find_mentions(question_text))
     exact = [
         mention
         for mention in find_known(question_text, known)
@@ -58,11 +58,13 @@ def find_entities(
     return sorted(matches, key=lambda match: (match.start, match.end))[:ENTITIES]
 
 
-def _is_nested(mention: Mention, text: str) -> bool:
-    """Say whether the mention is the bare name inside a name with its version."""
-    return any(
-        other.start <= mention.start and mention.end < other.end for other in find_mentions(text) if other != mention
-    )
+def _outermost(mentions: Sequence[Mention]) -> list[Mention]:
+    """Leave out bare names inside names with a version or title."""
+    outer: list[Mention] = []
+    for mention in sorted(mentions, key=lambda mention: (mention.start, -mention.end)):
+        if not outer or mention.start >= outer[-1].end:
+            outer.append(mention)
+    return outer
 
 
 def _is_more_exact(longer: Mention, shorter: Mention) -> bool:

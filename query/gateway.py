@@ -102,13 +102,10 @@ def check_event(value: Any, pointer: str = "") -> Event:
     """Read one event as strictly as the door asks. Raises InvalidInput with faults below ``pointer``."""
     if not isinstance(value, dict):
         raise InvalidInput(faults=(Fault(pointer, "an event is a JSON object"),))
-    if (size := len(orjson.dumps(value))) > limits.EVENT_BYTES:
-        words = f"the event has {size} bytes; send a longer text as a document of several parts"
-        raise InvalidInput(faults=(Fault(pointer, words, limit=f"at most {limits.EVENT_BYTES} bytes"),))
     if (major := schema_major(value)) != SCHEMA_MAJOR:
         fault = Fault(f"{pointer}/schemaversion", f"version {major} is not known to this release", limit="1.x")
         raise InvalidInput(faults=(fault,))
-    if faults := _extension_faults(value, pointer):
+    if faults := (*_extension_faults(value, pointer), *_size_faults(value, pointer)):
         raise InvalidInput(faults=faults)
     try:
         return parse_event(value)
@@ -116,6 +113,17 @@ def check_event(value: Any, pointer: str = "") -> Event:
         raise InvalidInput(faults=faults_of(error, value, pointer)) from error
     except RecursionError as error:
         raise InvalidInput(faults=(nesting_fault(pointer),)) from error
+
+
+def _size_faults(value: dict[str, Any], pointer: str) -> tuple[Fault, ...]:
+    try:
+        size = len(orjson.dumps(value))
+    except orjson.JSONEncodeError:  # it was read from JSON, so only its depth can be at fault
+        return (nesting_fault(pointer),)
+    if size <= limits.EVENT_BYTES:
+        return ()
+    words = f"the event has {size} bytes; send a longer text as a document of several parts"
+    return (Fault(pointer, words, limit=f"at most {limits.EVENT_BYTES} bytes"),)
 
 
 def _extension_faults(value: dict[str, Any], pointer: str) -> tuple[Fault, ...]:

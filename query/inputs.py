@@ -6,6 +6,7 @@ from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 from urllib.parse import parse_qsl
 
+import anyio
 import orjson
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -16,6 +17,7 @@ from schemas.times import Moment
 from shared.errors import Fault, InvalidInput, TooLarge
 
 ASK_BYTES = 64 * 1024  # a question of 4,000 characters in any script, with every option
+BODY_S = 30.0  # 4 MB over a slow line; a sender that needs longer sends smaller batches
 QUERY_FIELDS = 200  # parameters in one address: 64 scopes, every type and level, and room
 REPEATED = (tuple, list, set, frozenset)
 DIGITS = re.compile(r"-?\d+$")
@@ -36,8 +38,8 @@ LIMIT_WORDS = {
 Model = TypeVar("Model", bound=BaseModel)
 
 
-async def read_body(request: Request, limit: int) -> bytes:
-    """Read a body of at most ``limit`` bytes; raises TooLarge without reading more than that."""
+async def read_body(request: Request, limit: int, within_s: float = BODY_S) -> bytes:
+    """Read a body of at most ``limit`` bytes; raises TooLarge without reading more than that, 408 when it does not come."""
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > limit:
         raise TooLarge(f"the body has {int(declared)} bytes, at most {limit} are taken", limit=limit)
@@ -45,11 +47,15 @@ async def read_body(request: Request, limit: int) -> bytes:
         raise HTTPException(415, "the body is encoded: send it as it is")
     chunks: list[bytes] = []
     size = 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > limit:
-            raise TooLarge(f"the body has more than {limit} bytes", limit=limit)
-        chunks.append(chunk)
+    try:
+        with anyio.fail_after(within_s):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > limit:
+                    raise TooLarge(f"the body has more than {limit} bytes", limit=limit)
+                chunks.append(chunk)
+    except TimeoutError as error:
+        raise HTTPException(408, f"the body did not come within {within_s:g} s") from error
     return b"".join(chunks)
 
 

@@ -3,11 +3,13 @@
 import ipaddress
 import secrets
 import time
+import traceback
 from urllib.parse import urlsplit
 
 import structlog
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from query.problems import problem_response
@@ -50,6 +52,13 @@ class RequestLine:
 
         try:
             await self._app(scope, receive, sending)
+        except ClientDisconnect:
+            scope["cortex.outcome"] = "gone"
+        except Exception as error:
+            _log.error("request.broke", request_id=request_id, traceback=traceback.format_exc())
+            if status != NO_RESPONSE:
+                raise  # too late for a problem: the server drops the connection
+            await problem_response(error, request_id)(scope, receive, sending)
         finally:
             self._finish(scope, request_id, status, sent, time.monotonic() - started)
 

@@ -1,6 +1,7 @@
 """The capabilities of the query service: opened in order, closed in reverse, by one owner."""
 
 import os
+import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ import anyio.to_thread
 import structlog
 from anyio.abc import TaskGroup
 
+from query.assembly import Assembly
 from query.stream import Answers
 from shared.cache import Cache
 from shared.caches.redis import RedisCache
@@ -26,6 +28,7 @@ from shared.log import EventLog
 from shared.logs.journal import Journal
 from shared.settings import Settings
 from shared.store import KnowledgeReader
+from shared.stores.sqlite import SqliteReader
 
 _log = structlog.get_logger("cortex.query")
 
@@ -80,7 +83,7 @@ class Parts:
             await run()
         except Exception as error:  # noqa: BLE001 - whatever it was, it is noted and told by /healthz
             self.failed[name] = type(error).__name__
-            _log.exception("task.failed", task=name)
+            _log.error("task.failed", task=name, traceback=traceback.format_exc())
         else:
             self.failed[name] = "ended"
             _log.error("task.ended", task=name)
@@ -89,15 +92,15 @@ class Parts:
 @asynccontextmanager
 async def open_parts(settings: Settings, clock: Clock | None = None) -> AsyncIterator[Parts]:
     """Open every part of the local set-up. Raises typed errors when the folder or a file cannot be used."""
-    from query.assembly import Assembly
-    from shared.stores.sqlite import SqliteReader
-
     clock = clock or SystemClock()
     async with AsyncExitStack() as stack:
         log = await anyio.to_thread.run_sync(Journal.open, settings.journal_path, settings.partitions, clock)
         stack.push_async_callback(log.close)
         reader = SqliteReader(
-            settings.knowledge_dir, threads=settings.query_threads, vector_memory_mb=settings.vector_memory_mb
+            settings.knowledge_dir,
+            threads=settings.query_threads,
+            vector_memory_mb=settings.vector_memory_mb,
+            clock=clock,
         )
         stack.push_async_callback(reader.close)
         embedder = await _open_embedder(settings)
@@ -112,9 +115,7 @@ async def open_parts(settings: Settings, clock: Clock | None = None) -> AsyncIte
             needs_epoch=settings.kafka_bootstrap is None,
             clock=clock,
         )
-        answers = Assembly(
-            reader, graph, embedder, cache, clock, settings, log_id=log.log_id, lag=log.pending
-        )
+        answers = Assembly(reader, graph, embedder, cache, clock, settings, log_id=log.log_id, lag=log.pending)
         try:
             await answers.prepare()
         except EmbedderUnavailable:

@@ -66,6 +66,7 @@ STATUS_KINDS: dict[int, Kind] = {
     404: Kind("no-such-route", "There is no such address", 404),
     405: Kind("method-not-allowed", "The address does not know this method", 405),
     406: Kind("not-acceptable", "None of the accepted media types can be given", 406),
+    408: Kind("request-timeout", "The request did not come in time", 408),
     415: Kind("unsupported-media-type", "The body's media type is not taken here", 415),
     421: Kind("misdirected", "The request was meant for another host", 421),
 }
@@ -143,9 +144,8 @@ def problem_response(error: BaseException, request_id: str | None = None) -> Res
 
 
 async def on_error(request: Request, error: Exception) -> Response:
-    """Answer for a handler that raised: installed for typed errors, HTTP's own, and everything else."""
+    """Answer for a handler that raised a typed error or one of HTTP's own."""
     request_id = request.scope.get("cortex.request_id")
     if kind_of(error).status >= http.HTTPStatus.INTERNAL_SERVER_ERROR:
-        surprise = not isinstance(error, errors.CortexError | HTTPException)
-        _log.error("request.failed", request_id=request_id, error=type(error).__name__, exc_info=surprise)
+        _log.error("request.failed", request_id=request_id, error=type(error).__name__)
     return problem_response(error, request_id)

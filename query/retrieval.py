@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import structlog
+
 from query.biases import ARM_WEIGHTS
 from query.fuse import best_passages, fuse_ranks
 from query.graph_arm import SEEDS, expand
@@ -17,6 +19,8 @@ from shared.errors import CortexError
 from shared.graph import GraphSnapshot
 from shared.store import PassageHit, Snapshot
 from shared.text import query_terms
+
+log = structlog.get_logger()
 
 EARLY: Final = 3
 """Hits shown before fusion: enough to begin to read, few enough to be withdrawn."""
@@ -96,6 +100,10 @@ class Retrieval:
             return ArmResult(GRAPH, lost=(LostSource(stage="search", arm=GRAPH, reason="timeout"),))
         except CortexError as error:
             return ArmResult(GRAPH, lost=(LostSource(stage="search", arm=GRAPH, reason="error", detail=str(error)),))
+        except Exception as error:  # noqa: BLE001 - the other arms answer without this one; its loss is named
+            log.exception("search.arm_failed", arm=GRAPH)
+            detail = type(error).__name__
+            return ArmResult(GRAPH, lost=(LostSource(stage="search", arm=GRAPH, reason="error", detail=detail),))
         return ArmResult(GRAPH, tuple(hits))
 
 

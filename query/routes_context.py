@@ -120,7 +120,7 @@ _ASKING = (400, 503, 504)
 CONTEXT = (
     Endpoint(
         "POST", "/v1/context", ask, "Ask; the answer comes assembled, cited and within a budget",
-        (_ANSWER,), Right.ASK, TenantOnly, _BODY, (*_ASKING, 406, 413, 415), "questions",
+        (_ANSWER,), Right.ASK, TenantOnly, _BODY, (*_ASKING, 406, 408, 413, 415), "questions",
     ),
     Endpoint(
         "GET", "/v1/context", ask_by_address, "Ask in the address; prefer POST for what should not stand in logs",
@@ -128,7 +128,7 @@ CONTEXT = (
     ),
     Endpoint(
         "POST", "/v1/context/stream", stream, "Ask; the answer comes stage by stage",
-        (_STREAM,), Right.ASK, TenantOnly, _BODY, (*_ASKING, 413, 415), "questions",
+        (_STREAM,), Right.ASK, TenantOnly, _BODY, (*_ASKING, 408, 413, 415), "questions",
     ),
     Endpoint(
         "GET", "/v1/context/stream", stream_by_address, "Ask in the address; for EventSource, which can only GET",

@@ -166,12 +166,13 @@ async def dead_letters(call: Call) -> Response:
         limit=parameters.limit,
         after=parameters.after,
     )
-    shown = tuple(_shown(letter, bodies=parameters.bodies) for letter in letters)
+    shown = tuple(shown_letter(letter, bodies=parameters.bodies) for letter in letters)
     more = letters[-1].id if len(letters) == parameters.limit else None
     return json_response(Letters(letters=shown, next=more))
 
 
-def _shown(letter: DeadLetter, *, bodies: bool) -> Letter:
+def shown_letter(letter: DeadLetter, *, bodies: bool = False) -> Letter:
+    """Write a dead letter as JSON."""
     fields = {name: getattr(letter, name) for name in Letter.model_fields if hasattr(letter, name)}
     fields["body_bytes"] = len(letter.body)
     fields["body"] = base64.b64encode(letter.body).decode() if bodies else None
@@ -188,7 +189,7 @@ EVENTS = (
         ),
         Right.PUBLISH, PublishParameters,
         Body({EVENT_TYPE: Event, BATCH_TYPE: list[Event], JSON_TYPE: Event | list[Event]}, limits.BATCH_BYTES),
-        (400, 413, 415, 503, 507), "events",
+        (400, 408, 413, 415, 503, 507), "events",
     ),
     Endpoint(
         "GET", "/v1/events/{id:path}", status, "What became of an event: pending, stored, or failed with its cause",

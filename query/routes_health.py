@@ -100,7 +100,7 @@ async def ingest_lag(parts: Parts) -> int:
 
 async def openapi(call: Call) -> Response:
     """Describe every route."""
-    document = call.request.app.state.openapi
+    document = call.request.app.state.openapi()
     return Response(json.dumps(document, ensure_ascii=False), media_type=JSON_TYPE)
 
 

@@ -10,7 +10,7 @@ from query.access import Right
 from query.endpoint import JSON_TYPE, Call, Endpoint, Reply, json_response
 from query.gateway import retraction_of
 from query.routes_context import TenantOnly
-from query.visible import readable_scopes, visible_unit
+from query.visible import visible_unit
 from schemas.answers import KnownUnit
 from schemas.status import AcceptedBatch
 from schemas.units import Identifier
@@ -51,8 +51,7 @@ async def _known(call: Call, *, history: bool) -> KnownUnit:
     unit_id: str = call.request.path_params["id"]
     principal = call.who.asks_as(call.parameters.principal)
     async with call.parts.reader.snapshot(call.who.tenant) as snapshot:
-        scopes = await readable_scopes(snapshot, principal)
-        known = await visible_unit(snapshot, unit_id, scopes, history=history)
+        known = await visible_unit(snapshot, unit_id, principal, history=history)
     if known is None:
         _log.warning("access.unknown", request_id=call.request_id, what="unit", principal=principal)
         raise UnknownThing("there is no such unit, or you may not see it")

@@ -24,6 +24,7 @@ it is still sent; nothing is sent after it.
 ``Last-Event-ID`` is taken and ignored: a stream cannot be resumed yet. A client that reconnects asks anew.
 """
 
+import traceback
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -209,7 +210,6 @@ class AnswerStream(Response):
             group.start_soon(self._close_at, closing, work, queue_in)
             response = EventSourceResponse(
                 self._messages(first, queue_out),
-                headers={"Cortex-Request-Id": self._asked.request_id},
                 ping=self._desk.times.heartbeat_s,
                 ping_message_factory=lambda: ServerSentEvent(comment="ping", sep="\n"),
                 sep="\n",
@@ -266,13 +266,8 @@ class AnswerStream(Response):
             item = await queue.receive()
 
     def _error(self, error: Exception) -> ErrorEvent:
-        known = isinstance(error, CortexError)
-        _log.error(
-            "stream.failed",
-            request_id=self._asked.request_id,
-            error=type(error).__name__,
-            exc_info=None if known else error,
-        )
+        trace = None if isinstance(error, CortexError) else "".join(traceback.format_exception(error))
+        _log.error("stream.failed", request_id=self._asked.request_id, error=type(error).__name__, traceback=trace)
         return ErrorEvent(problem=problem_of(error, self._asked.request_id))
 
     def _account(self, scope: Scope, failure: list[Exception]) -> None:

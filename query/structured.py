@@ -107,7 +107,7 @@ def _table(title: str, results: Sequence[Result], targets: Sequence[str]) -> Tab
     for result in results:
         told = _first_line(result.text)
         about = (", ".join(target for target in targets if _names(result, target)) or None,) if compared else ()
-        rows.append((*about, _date(result), str(result.type), told, result.scope, result.source, result.citation))
+        rows.append((*about, _date(result), str(result.type), told, result.scope, result.source, result.unit_id))
     return TableResult(
         title=title,
         columns=(*head, "date", "type", "text", "scope", "source", "unit"),
@@ -196,16 +196,14 @@ def _graph(
 
 def _unsupported(title: str, intent: Intent, question: str, results: Sequence[Result]) -> tuple[StructuredResult, ...]:
     requested = intent.requested_format or "unknown"
+    if re.search(r"gantt|calendar", requested):
+        reason = f"a {requested} is not made here; the dated units are a timeline"
+        return UnsupportedFormatResult(requested=requested, reason=reason, fallback="timeline"), _timeline(title, results)
     if re.search(r"chart|plot|tornado|pie|histogram|funnel|gauge|heat ?map|cloud", requested):
         reason = (
             f"what is stored holds no numbers that a {requested} could show honestly; the counts are a ranked bar chart"
         )
         return UnsupportedFormatResult(requested=requested, reason=reason, fallback="chart"), _chart(question, results)
-    if re.search(r"gantt|calendar", requested):
-        reason = f"a {requested} is not made here; the dated units are a timeline"
-        return UnsupportedFormatResult(requested=requested, reason=reason, fallback="timeline"), _timeline(
-            title, results
-        )
     if re.search(r"csv|tsv|excel|xlsx|sheet|json|yaml|xml|board", requested):
         reason = f"{requested} is not written here; the same rows are a table"
         return UnsupportedFormatResult(requested=requested, reason=reason, fallback="table"), _table(title, results, ())

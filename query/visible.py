@@ -19,8 +19,12 @@ async def visible_units(snapshot: Snapshot, unit_ids: Collection[str], scopes: f
     return {unit_id: unit for unit_id, unit in stored.items() if unit.known.unit.scope.key in scopes}
 
 
-async def visible_unit(snapshot: Snapshot, unit_id: str, scopes: frozenset[str], *, history: bool) -> KnownUnit | None:
-    """Return a unit as a caller may see it, or None: references and older revisions in other scopes are left out."""
+async def visible_unit(snapshot: Snapshot, unit_id: str, principal: str | None, *, history: bool) -> KnownUnit | None:
+    """Return a unit as a principal may see it, or None: references and older revisions in other scopes are left out.
+
+    None reads the whole tenant, also older revisions in scopes that have no live unit any more.
+    """
+    scopes = await readable_scopes(snapshot, principal)
     stored = (await visible_units(snapshot, [unit_id], scopes)).get(unit_id)
     if stored is None:
         return None
@@ -34,5 +38,5 @@ async def visible_unit(snapshot: Snapshot, unit_id: str, scopes: frozenset[str],
         }
     )
     older = await snapshot.history(unit_id) if history else []
-    revisions = tuple(revision.model_dump(mode="json") for revision in older if revision.unit.scope.key in scopes)
-    return KnownUnit(unit=known.unit, state=state, history=revisions)
+    shown = [revision for revision in older if principal is None or revision.unit.scope.key in scopes]
+    return KnownUnit(unit=known.unit, state=state, history=tuple(one.model_dump(mode="json") for one in shown))

@@ -41,6 +41,13 @@ def unit_keys(unit: Unit, mentions: Sequence[Mention]) -> dict[str, float]:
     return dict(sorted(strongest))
 
 
+def found_by(unit: Unit, mentions: Sequence[Mention]) -> dict[str, bool]:
+    """Return the keys by which a unit is found as being about an entity; true for the one that it is about."""
+    keys = {id_key(link.entity_id) for link in unit.entity_links} | {mention.key for mention in mentions if mention.key}
+    subject = subject_key(unit)
+    return dict.fromkeys(sorted(keys), False) | ({subject: True} if subject else {})
+
+
 def unit_contribution(tenant: str, unit: Unit, revision: int, mentions: Sequence[Mention]) -> Contribution:
     """Return what a live unit contributes."""
     return Contribution(

@@ -70,7 +70,17 @@ class Statement:
 
 def data_digest(data: BaseModel) -> str:
     """Return SHA-256 (hex) over the canonical JSON of an event's data."""
-    return hashlib.sha256(canonical(data.model_dump(mode="json", exclude_none=True))).hexdigest()
+    return hashlib.sha256(canonical(model_json(data))).hexdigest()
+
+
+def model_json(model: BaseModel) -> Any:
+    """Return a model as JSON without what is not said."""
+    return model.model_dump(mode="json", exclude_none=True)
+
+
+def resolution_row(mentions: Sequence[Mention], claims: Sequence[Claim]) -> Any:
+    """Return what a digest holds of a unit's resolution."""
+    return [[model_json(mention) for mention in mentions], [model_json(claim) for claim in claims]]
 
 
 def canonical(value: Any) -> bytes:

@@ -87,6 +87,11 @@ class GraphSnapshot(Protocol):
 class EntityGraph(Protocol):
     """Holds contributions and hands out snapshots."""
 
+    @property
+    def refresh_interval_s(self) -> float:
+        """How long to wait from one refresh to the next; grows with the time that a build takes, so ask each time."""
+        ...
+
     def apply(self, contributions: Iterable[Contribution]) -> None:
         """Take contributions in any order, any number of times: per id the highest revision stands, removal wins ties."""
         ...

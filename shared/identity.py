@@ -33,8 +33,8 @@ ID_MARK: Final = "="
 UNDECLARED_MARK: Final = "~"
 _RESOLVED_KEPT: Final = 100_000  # keys of a tenant whose resolution a view remembers; then it starts over
 
-_LETTER: Final = rf"(?:[^\W\d_]|[{marks_class()}])"
-_ATOM: Final = re.compile(rf"^\.(?=\w)|{_LETTER}+|\d+(?:[.,]\d+)*|(?<=[^\W\d_])[+#]+")
+_LETTERS: Final = rf"[^\W\d_](?:[^\W\d_]|[{marks_class()}])*"
+_ATOM: Final = re.compile(rf"^\.(?=\w)|{_LETTERS}|\d+(?:[.,]\d+)*|(?<=[^\W\d_])[+#]+")
 _MINUS: Final = re.compile(r"(?:^|(?<=\s))[-−](?=\d)")
 _LEADING_THE: Final = re.compile(r"^the\s+(?=.*\w)", re.IGNORECASE)
 # Addresses and paths are identifiers: every character counts.

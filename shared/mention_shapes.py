@@ -18,6 +18,7 @@ from shared.namewords import (
     NUMBERED,
     OPENERS,
     PARTICLES,
+    TITLES,
 )
 from shared.scripts import UNSPACED, class_of, marks_class
 from shared.stopwords import ENGLISH
@@ -33,7 +34,6 @@ _WORD: Final = re.compile(_NAME)
 _TOKEN: Final = re.compile(
     rf"(?P<path>(?<![\w/.~])(?:~|\.{{1,2}})?/?(?:[\w.-]{{1,64}}/){{1,16}}[\w.-]{{0,63}}\w(?![\w/]))|(?P<word>{_NAME})"
 )
-_POSSESSIVE: Final = re.compile(r"['’][sS]$")
 _VERSION: Final = re.compile(r"[vV]\d+(?:\.\d+)*(?:[-.]?[a-z]{1,5}\.?\d*)?|\d+(?:\.\d+)+(?:[-.]?[a-z]{1,5}\.?\d*)?")
 _INTEGER: Final = re.compile(r"\d{1,6}")
 _MEASURE: Final = re.compile(
@@ -42,6 +42,8 @@ _MEASURE: Final = re.compile(
 )
 _ERROR: Final = re.compile(r"\w+(?:Error|Exception|Warning|Timeout|Fault)")
 _CAMEL: Final = re.compile(r"[a-z\d][A-Z]|[A-Z]{2}[a-z]")
+_REGNAL: Final = re.compile(r"[IVX]{1,5}")
+_OPENING: Final = frozenset('"“‘*#>:')
 _RUN_ON: Final = re.compile(r"[a-z]+\.[A-Z][a-z]+")  # "done.Then": a forgotten space, not a dotted name
 _JOINT: Final = re.compile(r"[ \t\u00a0\u3000]|[ \t]*\n[ \t]*(?=\S)")
 _PRODUCT_ENDINGS: Final = frozenset({"js", "io", "ai", "net"})  # Node.js is a product, node.js a file
@@ -101,15 +103,16 @@ def words_of(text: str) -> list[Word]:
         numbered = bool(words) and words[-1].opens and words[-1].text.isdigit()  # "1. Kafka ..."
         opens = at != sentence or numbered or _is_after_opener(text, start)
         sentence = at
-        end -= 2 if _POSSESSIVE.search(text[max(start, end - 2) : end]) else 0
-        if start < end:
-            words.append(Word(start, end, text[start:end], match.lastgroup == "path", opens))
+        if end - start > 2 and text[end - 1] in "sS" and text[end - 2] in "'’":
+            end -= 2
+        words.append(Word(start, end, text[start:end], match.lastgroup == "path", opens))
     return words
 
 
 def _is_after_opener(text: str, start: int) -> bool:
-    before = text[max(0, start - 2) : start]
-    return before.endswith(('"', "“", "‘", "*", "#", ">")) or before.rstrip().endswith(":")
+    """Say whether a quotation, heading, list item or what follows a colon begins here."""
+    before = text[start - 1] if start else ""
+    return before in _OPENING or (before.isspace() and start > 1 and text[start - 2] == ":")
 
 
 def _tokens(text: str) -> Iterator[re.Match[str]]:
@@ -144,10 +147,11 @@ def file_type(token: str) -> str | None:
 def by_shape(text: str, words: list[Word]) -> Iterator[Found]:
     """Find names by the shape of words and of what stands beside them."""
     evidence = _Evidence(text, words)
+    handles = "@" in text
     at = 0
     while at < len(words):
         word = words[at]
-        if _is_identifier(word) or _is_handle(text, word):
+        if _is_identifier(word) or (handles and _is_handle(text, word)):
             yield _identifier(text, word)
             at += 1
         elif _starts_run(word):
@@ -163,8 +167,8 @@ def by_shape(text: str, words: list[Word]) -> Iterator[Found]:
 
 def _is_identifier(word: Word) -> bool:
     token = word.text
-    if word.path:
-        return True
+    if word.path or token.isalpha():
+        return word.path
     if any(char.isdigit() for char in token):
         return any(char.isalpha() for char in token) and _MEASURE.fullmatch(token.lower()) is None
     if "@" in token or "_" in token.strip("_") or "::" in token:
@@ -189,7 +193,7 @@ def _shape_type(token: str) -> str | None:
 
 
 def _starts_run(word: Word) -> bool:
-    return word.capital or (word.camel and word.text[0].isalpha())
+    return word.capital or (not word.text.islower() and word.camel and word.text[0].isalpha())
 
 
 def _is_number(word: Word) -> bool:
@@ -263,8 +267,11 @@ class _Evidence:
         following = self.words[at + 1].text
         if following in FOLLOWING_VERBS:
             return True
-        verb = following.isalpha() and following.islower() and len(following) >= 4 and following.endswith(("s", "ed"))
-        return verb and not following.endswith("ss") and not word.lower.endswith("s")
+        if len(following) < 4 or not following.isalpha() or not following.islower():
+            return False
+        # A plural noun has no verb in -s, but may have one in -ed: "Backups failed".
+        plural = word.lower.endswith("s")
+        return (following.endswith("s") and not following.endswith("ss")) or (following.endswith("ed") and not plural)
 
 
 def _run(evidence: _Evidence, first: int, end: int) -> Iterator[Found]:
@@ -279,6 +286,8 @@ def _run(evidence: _Evidence, first: int, end: int) -> Iterator[Found]:
     if end - start > RUN_WORDS:
         yield from (Found(w.start, w.end, rank=3) for w in words[start:end] if w.camel or w.acronym)
         return
+    if last.text == "I" and words[first].opens and end - first <= 2:
+        return  # "Whenever I": a pronoun, not the first of her name
     span = (words[start].start, last.end)
     group = GROUP_NOUNS.get(words[end].lower) if end < len(words) and evidence.joined(end - 1) else None
     if group is not None:
@@ -291,6 +300,9 @@ def _run(evidence: _Evidence, first: int, end: int) -> Iterator[Found]:
             yield Found(*span, rank=2, base=True)
     elif end - start > 1 or evidence.names_alone(start):
         yield Found(*span, rank=2, type_guess=_run_type(words, start, end))
+        bare = _without_titles(words, start, end)
+        if bare is not None and bare != span:
+            yield Found(*bare, rank=2, base=True)
 
 
 def _name_start(words: list[Word], first: int, end: int) -> int:
@@ -335,6 +347,20 @@ def _numbered_end(evidence: _Evidence, start: int, end: int) -> int | None:
         return None
     counts = end + 1 < len(words) and evidence.joined(end) and words[end + 1].lower not in ENGLISH | FOLLOWING_VERBS
     return None if counts else words[end].end  # "In Paris 20 people": the number counts something else
+
+
+def _without_titles(words: list[Word], start: int, end: int) -> tuple[int, int] | None:
+    """Return the span of a person's name without what it is adorned with: "King ... Suramarit", "Lothair II of ..."."""
+    while end - start > 1 and words[start + 1].capital and _adorns(words[start], end - start):
+        start += 1
+    regnal = next((at for at in range(start + 1, end - 1) if _REGNAL.fullmatch(words[at].text)), None)
+    if regnal is not None and words[regnal + 1].text == "of":
+        end = regnal + 1
+    return (words[start].start, words[end - 1].end) if end > start else None
+
+
+def _adorns(word: Word, length: int) -> bool:
+    return word.lower in HONORIFICS or (word.lower in TITLES and length > 2)
 
 
 def _run_type(words: list[Word], start: int, end: int) -> str | None:

@@ -11,6 +11,7 @@ from shared.grams import candidate_keys, find_known
 from shared.identity import fold_key, id_key
 from shared.mention_shapes import Found, by_shape, file_type, words_of
 from shared.namewords import PARTICLES
+from shared.scripts import UNSPACED, script_of
 
 __all__ = ["MENTIONS", "bare_title", "candidate_keys", "find_known", "find_mentions", "subject_key"]
 
@@ -35,7 +36,7 @@ def find_mentions(text: str, title: str | None = None) -> tuple[Mention, ...]:
     Spans are half open and index the text as given. Found: the title where it occurs, quoted names, identifiers, paths
     and file names, acronyms, runs of capitalised words (a sentence's first word only with evidence), names with a number
     or version, and in Chinese, Japanese and Korean katakana runs, bracketed names and names of services. Spans do not
-    overlap, but for the name inside a name with its version: "Python" in "Python 3.11".
+    overlap, but for the bare name inside one with a version or title: "Python" in "Python 3.11".
     """
     words = words_of(text)
     found = [*_titles(text, title), *_quoted(text), *_unspaced(text), *by_shape(text, words)]
@@ -82,11 +83,26 @@ def _titles(text: str, title: str | None) -> Iterator[Found]:
     bare = bare_title(title) if title else ""
     if len(bare) < 2:
         return
-    pattern = r"\s+".join(re.escape(word) for word in bare.split())
-    before = r"(?<!\w)" if bare[0].isascii() else ""
-    after = r"(?!\w)" if bare[-1].isascii() else ""
-    for match in re.finditer(before + pattern + after, text, re.IGNORECASE):
-        yield Found(match.start(), match.end(), rank=0)
+    lowered, wanted = text.lower(), " ".join(bare.split()).lower()
+    if len(lowered) != len(text):  # a character whose lower case is two: then only the same case is found
+        lowered, wanted = text, bare
+    start = lowered.find(wanted)
+    while start >= 0:
+        end = start + len(wanted)
+        if _is_whole(text, start, end):
+            yield Found(start, end, rank=0)
+        start = lowered.find(wanted, end)
+
+
+def _is_whole(text: str, start: int, end: int) -> bool:
+    """Say whether neither end of the span is inside a word; scripts without spaces have no such ends."""
+    starts_inside = start > 0 and _is_spaced(text[start - 1]) and _is_spaced(text[start])
+    ends_inside = end < len(text) and _is_spaced(text[end - 1]) and _is_spaced(text[end])
+    return not starts_inside and not ends_inside
+
+
+def _is_spaced(char: str) -> bool:
+    return char.isalnum() and script_of(char) not in UNSPACED
 
 
 def _quoted(text: str) -> Iterator[Found]:

@@ -10,6 +10,12 @@ PARTICLES: Final = words("of de del della di da du des la le van von der den ter
 HONORIFICS: Final = words("mr mrs ms dr prof st sr jr sgt capt gen sen rep rev hon")
 """Abbreviations whose full stop ends no sentence."""
 
+TITLES: Final = words(
+    "king queen prince princess sir lady lord saint professor president count countess duke duchess emperor empress pope"
+    " general captain colonel major baron baroness sultan tsar director chancellor senator judge"
+)
+"""Titles that stand before a person's full name, and without which the name is as good."""
+
 NUMBERED: Final = words(
     "room gate flight ticket issue pr port sprint phase version release build error step level tier chapter section"
     " episode season platform terminal server node shard partition invoice order case incident bug task story epic"
@@ -35,7 +41,7 @@ _PRONOUNS: Final = words(
     "cool great good bad new old nice"
     " everything everyone everybody someone somebody something anyone anybody anything nobody nothing none one two three"
     " four five six seven eight nine ten many much several few another another's others first second third last next"
-    " please dear note todo fixme warning caution tip important example figure table"
+    " while whenever wherever whoever hope please dear note todo fixme warning caution tip important example figure table"
 )
 LEADERS: Final = (ENGLISH | QUESTION_WORDS | _IMPERATIVES | frozenset().union(*BY_LANGUAGE.values())) - {"may"}
 """Words that stand before a name at a sentence's start without being part of it: "When Maya", "Restart Kafka"."""

@@ -1,12 +1,11 @@
 """Passages: what a search finds. Their identity and their keyword text, as pure functions of the live units."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
 
 from schemas.units import Unit
-from shared.identity import content_key
 from shared.text import terms
 
 PASSAGE_ID_BITS = 52
@@ -15,20 +14,26 @@ PASSAGE_ID_BITS = 52
 TITLES = 16
 """Titles of one text that are indexed, the first by order: a text that stands everywhere is not found by everything."""
 
+QUERY_TERMS = 128
+"""Terms of a question that are searched for, the rarest first: more change nothing but the time it takes."""
+
+COMMON_SHARE = 10
+"""A term that occurs in more than one passage of ten tells little and costs most."""
+
 _MONTHS = (
     "January", "February", "March", "April", "May", "June",
     "July", "August", "September", "October", "November", "December",
 )  # fmt: skip
 
 
-def passage_key(tenant: str, unit: Unit) -> str:
+def passage_key(unit: Unit, content_key: str) -> str:
     """Return the identity of the passage that a unit is found by: its text in its scope, or the turn itself.
 
-    A turn stands alone, because it is found by its neighbours' words too, and those differ where the text is the same.
+    ``content_key`` is the text's, of `shared.identity`; it holds tenant and scope. A turn stands alone, because it is found by its neighbours' words too, and those differ where the text is the same.
     """
     if unit.turn is not None:
         return f"turn {unit.scope.key} {unit.id}"
-    return content_key(tenant, unit.scope.key, unit.text)
+    return content_key
 
 
 def passage_id(key: str) -> int:
@@ -60,3 +65,13 @@ def index_terms(first: Unit, titles: Iterable[str], before: Unit | None = None, 
 def _text_terms(text: str) -> tuple[str, ...]:
     """Analyse a text; in a session each is needed three times in a row."""
     return tuple(terms(text))
+
+
+def telling_terms(counts: Mapping[str, int], passages: int) -> list[str]:
+    """Return the terms to search for, rarest first, ties by spelling; ``counts``: in how many passages each occurs.
+
+    Common ones are left out unless nothing remains, and so is what occurs nowhere.
+    """
+    known = sorted((count, term) for term, count in counts.items() if count > 0)
+    telling = [term for count, term in known if count * COMMON_SHARE <= passages]
+    return (telling or [term for _, term in known])[:QUERY_TERMS]

@@ -1,10 +1,12 @@
 """The ingest process of the local runtime: the broker's owner and the only writer of the knowledge files."""
 
 import asyncio
+import contextlib
 import os
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Final
 
 import structlog
@@ -34,7 +36,6 @@ def main() -> int:
     """Run the process; return its exit code."""
     settings = Settings()
     configure_logging("ingest", settings.data_dir / "log")
-    os.nice(NICENESS)
     try:
         asyncio.run(run_ingest(settings))
     except CortexError as error:
@@ -59,9 +60,19 @@ async def run_ingest(settings: Settings) -> None:
             _pipelines(settings, log, embedder, clock, stack),
             limit_mb=settings.broker_limit_mb,
             drain_s=settings.drain_s,
-            on_running=lambda: tell(Notice(stage="ingest takes events")),
+            on_running=_running,
         )
         await epochs.run(stop)
+
+
+def _running() -> None:
+    """Tell that events are taken, and from here on let questions go first: at its start it had no question to hinder."""
+    tell(Notice(stage="ingest takes events"))
+    threads = Path("/proc/self/task")  # on Linux each thread has a priority of its own, and hands it to those it starts
+    numbers = [int(thread.name) for thread in threads.iterdir()] if threads.is_dir() else [0]
+    for number in numbers:
+        with contextlib.suppress(ProcessLookupError):
+            os.setpriority(os.PRIO_PROCESS, number, NICENESS)
 
 
 async def _open_embedder(settings: Settings) -> Embedder:

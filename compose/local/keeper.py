@@ -46,7 +46,8 @@ class Keeper:
         """End the child, if it runs, and do not start it again."""
         self._stopping.set()
         if self._child is not None:
-            await self._child.stop()
+            code = await self._child.stop()
+            _log.info("child.stopped", child=self.name, code=code)
 
     def kill(self) -> None:
         """End the child at once and do not start it again."""

@@ -38,3 +38,19 @@ def _bindable(host: str, port: int) -> int:
         probe.bind((host, port))
         bound: int = probe.getsockname()[1]
     return bound
+
+
+def distinct_ports(wanted: dict[str, tuple[str, int]], wait_s: float = 0.0) -> dict[str, int]:
+    """Return a free port for each setting, given as (host, port), no two the same. Raises PortInUse."""
+    found: dict[str, int] = {}
+    for setting, (host, port) in wanted.items():
+        chosen = free_port(host, port, setting, wait_s)
+        while port == 0 and chosen in found.values():
+            chosen = free_port(host, port, setting)
+        twin = next((other for other, taken in found.items() if taken == chosen), None)
+        if twin is not None:
+            raise PortInUse(
+                f"CORTEX_{twin.upper()} and CORTEX_{setting.upper()} are both {chosen}: change one of them."
+            )
+        found[setting] = chosen
+    return found

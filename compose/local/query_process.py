@@ -24,7 +24,7 @@ def main() -> int:
     settings = Settings()
     configure_logging("query", settings.data_dir / "log")
     asked_to_stop = _note_signals()
-    factory = uvicorn.Config("", loop="auto").get_loop_factory()
+    factory = uvicorn.Config("", log_config=None).get_loop_factory()
     try:
         with asyncio.Runner(loop_factory=factory) as runner:
             runner.run(_serve(settings, asked_to_stop))
@@ -43,9 +43,11 @@ def _note_signals() -> list[int]:
 
 
 async def _serve(settings: Settings, asked_to_stop: list[int]) -> None:
-    from query.app import create_app  # noqa: PLC0415 - a second of imports, after log and signals are set up
+    from query.access import Access  # noqa: PLC0415 - a second of imports, after log and signals are set up
+    from query.app import create_app  # noqa: PLC0415 - as above
     from query.parts import open_parts  # noqa: PLC0415 - as above
 
+    Access.from_settings(settings)  # whoever may not listen should hear it before anything is opened
     # opened here and not by the lifespan, of which uvicorn would hand on no more than "it failed"
     async with open_parts(settings) as parts:
         config = uvicorn.Config(

@@ -13,7 +13,7 @@ from compose.local.children import LOOPBACK, Command, cache_command
 from compose.local.folder import DataFolder
 from compose.local.keeper import Keeper
 from compose.local.log_files import configure_logging
-from compose.local.ports import free_port
+from compose.local.ports import distinct_ports
 from compose.local.readiness import ready
 from compose.local.signals import stop_signals
 from shared.errors import InvalidInput
@@ -64,12 +64,10 @@ def _reachable(host: str) -> str:
 def _settle(settings: Settings, folder: DataFolder) -> Settings:
     """Find every port free, before anything is started; fill in those left open; children run in another folder."""
     wait_s = LEFT_BEHIND_S if folder.left_behind else 0.0
-    ports = {
-        "http_port": free_port(settings.host, settings.http_port, "http_port", wait_s),
-        "kafka_port": free_port(LOOPBACK, settings.kafka_port, "kafka_port", wait_s),
-    }
+    wanted = {"http_port": (settings.host, settings.http_port), "kafka_port": (LOOPBACK, settings.kafka_port)}
     if settings.redis_url is None:
-        ports["cache_port"] = free_port(LOOPBACK, settings.cache_port, "cache_port", wait_s)
+        wanted["cache_port"] = (LOOPBACK, settings.cache_port)
+    ports = distinct_ports(wanted, wait_s)
     paths = {"data_dir": folder.path, "tokens_file": settings.tokens_file and settings.tokens_file.absolute()}
     return settings.model_copy(update={**paths, **ports})
 
@@ -105,6 +103,7 @@ class _Runtime:
 
     async def _end(self) -> None:
         """End the children: questions first, so that streams say so; then ingest, which finishes what it has in hand."""
+        _log.info("runtime.stopping")
         for keeper in reversed(self._keepers):
             await keeper.stop()
         _log.info("runtime.ended")

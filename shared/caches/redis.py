@@ -1,8 +1,8 @@
 """A cache on Redis 7, Redis 8 or Valkey, that costs nothing while the server is away."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
 
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
@@ -41,8 +41,8 @@ class RedisCache:
 
     async def get(self, key: str) -> bytes | None:
         """Return what was kept, or None. Raises CacheUnavailable within the deadline, at once while resting."""
-        value: bytes | None = await self._guarded(lambda: self._redis.get(key))
-        return value
+        value = await self._guarded(lambda: self._redis.get(key))
+        return value.encode() if isinstance(value, str) else value
 
     async def put(self, key: str, value: bytes, ttl_s: int) -> None:
         """Keep a value for ``ttl_s`` seconds; 0 or less keeps nothing. Raises CacheUnavailable."""
@@ -61,12 +61,12 @@ class RedisCache:
         """Close the connections."""
         await self._redis.aclose(close_connection_pool=True)
 
-    async def _guarded(self, command: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def _guarded(self, command: Callable[[], Awaitable[T]]) -> T:
         if self._clock.monotonic() < self._rest_until:
             raise CacheUnavailable("the cache did not answer a moment ago")
         return await self._within_deadline(command)
 
-    async def _within_deadline(self, command: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def _within_deadline(self, command: Callable[[], Awaitable[T]]) -> T:
         recovering = self._rest_until > float("-inf")
         if recovering:  # the others rest on while this caller tries
             self._rest_until = self._clock.monotonic() + REST_S

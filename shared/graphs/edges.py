@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from shared.graphs.proximity import Steps
 from shared.graphs.table import EVERYWHERE, SPEAKS_OF, UNDIRECTED, Columns, Floats, Ints
 
 CERTAIN = 1e-12  # what is left of doubt at weight 1, so that its logarithm exists
@@ -19,10 +20,21 @@ class Support:
     scope: Ints
     weight: Floats
 
-    def of(self, edge: int) -> slice:
-        """Return where an edge's rows lie."""
-        end = self.starts[edge + 1] if edge + 1 < len(self.starts) else len(self.owner)
-        return slice(int(self.starts[edge]), int(end))
+    def of(self, edges: Ints) -> tuple[Ints, Ints]:
+        """Return the rows of these edges, edge by edge, and where each edge's begin among them; no edge is without."""
+        ends = np.append(self.starts, len(self.owner))[edges + 1]
+        return ranges(self.starts[edges], ends)
+
+    def together(self, edges: Ints, readable: NDArray[np.bool_]) -> tuple[Floats, Ints]:
+        """Return, of each edge (at least one), the weight of its readable rows together (noisy or) and how many are units."""
+        rows, firsts = self.of(edges)
+        seen = readable[self.scope[rows]]
+        doubt = np.where(seen, np.log(np.maximum(1.0 - self.weight[rows], CERTAIN)), 0.0)
+        units = seen & (self.scope[rows] != EVERYWHERE)
+        weight = np.round(
+            1.0 - np.exp(np.add.reduceat(doubt, firsts)), 9
+        )  # equal support is equal however it was summed
+        return weight, np.add.reduceat(units.astype(np.int64), firsts)
 
 
 @dataclass(frozen=True)
@@ -74,16 +86,31 @@ def gather(rows: Columns, vertex_of_key: Ints, vertices: int, relations: int) ->
     left, right = np.divmod(pair, vertices)
     share_starts, share_scope, share_weight = _shares(support, len(distinct))
     near_starts, near_edge = _near(left, right, vertices)
-    return Edges(left, right, relation_of, support, share_starts, share_scope, share_weight, near_starts, near_edge)
+    return Edges(
+        left=_narrow(left),
+        right=_narrow(right),
+        relation=_narrow(relation_of),
+        support=support,
+        share_starts=_narrow(share_starts),
+        share_scope=_narrow(share_scope),
+        share_weight=share_weight,
+        near_starts=_narrow(near_starts),
+        near_edge=_narrow(near_edge),
+    )
 
 
-def declared_costs(edges: Edges, most: float) -> tuple[Ints, Ints, Floats]:
-    """Return (from, to, cost) of declared relations, both ways: an edge costs 1 / weight, at most ``most``."""
+def _narrow(numbers: Ints) -> Ints:
+    """Halve the memory of what is kept: a question's cost is reading it, and no number here comes near 2 ** 31."""
+    return numbers.astype(np.int32)
+
+
+def declared_steps(edges: Edges, most: float) -> Steps:
+    """Return the steps along declared relations, both ways: one costs 1 / weight, at most ``most``."""
     edge = np.repeat(np.arange(len(edges.left)), _lengths(edges.support.starts, len(edges.support.owner)))
     declared = (edges.support.scope == EVERYWHERE) & (edges.relation[edge] != UNDIRECTED)
     cost = np.minimum(1.0 / edges.support.weight[declared], most)
     left, right = edges.left[edge[declared]], edges.right[edge[declared]]
-    return np.concatenate([left, right]), np.concatenate([right, left]), np.concatenate([cost, cost])
+    return Steps(np.concatenate([left, right]), np.concatenate([right, left]), np.concatenate([cost, cost]))
 
 
 def _support(edge: Ints, owner: Ints, weight: Floats, owner_scope: Ints, edges: int) -> Support:
@@ -98,7 +125,8 @@ def _support(edge: Ints, owner: Ints, weight: Floats, owner_scope: Ints, edges: 
     strongest = np.maximum.reduceat(weight[order], firsts) if len(firsts) else np.zeros(0)
     picked = order[firsts]
     starts = np.searchsorted(edge[picked], np.arange(edges))
-    return Support(starts, owner[picked], owner_scope[owner[picked]], strongest)
+    scope = owner_scope[owner[picked]]
+    return Support(_narrow(starts), _narrow(owner[picked]), _narrow(scope), strongest)
 
 
 def _shares(support: Support, edges: int) -> tuple[Ints, Ints, Floats]:
@@ -115,6 +143,13 @@ def _near(left: Ints, right: Ints, vertices: int) -> tuple[Ints, Ints]:
     order = np.argsort(ends, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=vertices))])
     return starts, numbers[order]
+
+
+def ranges(starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
+    """Return the numbers of all half-open ranges, one after the other, and where each range begins among them."""
+    lengths = (ends - starts).astype(np.int64)
+    firsts = np.cumsum(lengths) - lengths
+    return np.arange(int(lengths.sum())) + np.repeat(starts - firsts, lengths), firsts
 
 
 def _changes(ordered: Ints) -> NDArray[np.bool_]:

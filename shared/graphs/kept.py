@@ -7,15 +7,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from pydantic import ValidationError
-
-from schemas.graph import Contribution
-
 MAGIC: Final = b"cortex-graph 1\n"  # the number counts up with the form; an older or newer file is not read
 _DIGEST_BYTES: Final = 32
 
 
-def write_contributions(path: Path, bodies: Iterable[bytes], mark: str) -> None:
+def write_bodies(path: Path, bodies: Iterable[bytes], mark: str) -> None:
     """Write contributions (as JSON) with a mark of the caller's (how far it had read), all or nothing. Raises OSError.
 
     Form: magic line, mark line, one JSON object a line, and at the end the SHA-256 of all that.
@@ -40,8 +36,8 @@ def write_contributions(path: Path, bodies: Iterable[bytes], mark: str) -> None:
         raise
 
 
-def read_contributions(path: Path) -> tuple[list[Contribution], str] | None:
-    """Return contributions and mark; None where there is no file, or one that is torn, damaged or of another form.
+def read_bodies(path: Path) -> tuple[list[bytes], str] | None:
+    """Return contributions (as JSON) and mark; None where there is no file, or one that is torn, damaged or of another form.
 
     None is the caller's sign to build from the topic: what this file holds can always be had again.
     """
@@ -52,11 +48,8 @@ def read_contributions(path: Path) -> tuple[list[Contribution], str] | None:
     body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
     if not body.startswith(MAGIC) or hashlib.sha256(body).digest() != digest:
         return None
-    mark, *lines = body[len(MAGIC) :].decode().split("\n")
-    try:
-        return [Contribution.model_validate_json(line) for line in lines if line], mark
-    except ValidationError:  # whole, but written by a release whose contributions are not ours
-        return None
+    mark, *bodies = body[len(MAGIC) :].splitlines()
+    return bodies, mark.decode()
 
 
 def _lines(bodies: Iterable[bytes], mark: str) -> Iterable[bytes]:

@@ -1,6 +1,6 @@
 """The entity graph in plain Python, for tests: each answer is worked out from the contributions, slowly and plainly."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, log1p, prod, sqrt
@@ -12,6 +12,7 @@ from shared.graphs.meaning import alias_view, name_of
 from shared.graphs.rows import MENTIONED_WITH, edges_of, keys_of
 
 DAMPING = 0.5
+EDGES_PER_VERTEX = 10
 MOST_COST = 2.0
 SUPPORT_UNITS = 20
 SETTLED = 1e-12
@@ -146,16 +147,24 @@ class MemorySnapshot:
 
     def pagerank(self, seeds: Mapping[str, float], scopes: frozenset[str]) -> Mapping[str, float]:
         """Return personalised PageRank by power iteration."""
-        steps = self._steps(scopes)
         seen = {self._means(key) for key, said in self._spoken.items() if said & {None, *scopes}}
         visible = self._declared | seen
         known = {seed: weight for seed, weight in seeds.items() if seed in visible and 0 < weight < inf}
-        total = sum(known.values())
         if not known:
             return {}
+        total = sum(known.values())
         start = {seed: weight / total for seed, weight in known.items()}
-        inside = self._nearest(start, steps)
-        return {entity: rank for entity, rank in _iterate(start, steps, inside).items() if rank > 0}
+        walk = self._walk(scopes)
+        inside = self._nearest(start, _steps(walk))
+        among = [edge for edge in walk if edge[0] in inside and edge[2] in inside]
+        among.sort(key=lambda edge: (not {edge[0], edge[2]} & set(start), -walk[edge], edge[0], edge[2], edge[1]))
+        kept = {edge: walk[edge] for edge in among[: EDGES_PER_VERTEX * self._pagerank_vertices]}
+        stays = {
+            seed: share for seed, share in start.items() if not any(seed in (left, right) for left, _, right in walk)
+        }
+        walking = {seed: share for seed, share in start.items() if seed not in stays}
+        ranks = stays | _iterate(walking, _steps(kept), inside)
+        return {entity: rank for entity, rank in ranks.items() if rank > 0}
 
     def neighbours(self, entity_id: str, scopes: frozenset[str], limit: int) -> Sequence[Neighbour]:
         """Return the strongest neighbours by relation."""
@@ -178,21 +187,15 @@ class MemorySnapshot:
         """Return (entities, edges)."""
         return len(self._entities), len(self._facts)
 
-    def _steps(self, scopes: frozenset[str]) -> Steps:
-        sums = {
-            edge: sum(fact.weight for fact in facts if fact.scope in {None, *scopes}) for edge, facts in self._facts.items()
+    def _walk(self, scopes: frozenset[str]) -> dict[Edge, float]:
+        """Return the visible edges with their weights for the walk."""
+        sums = {edge: sum(f.weight for f in facts if f.scope in {None, *scopes}) for edge, facts in self._facts.items()}
+        sums = {edge: weight for edge, weight in sums.items() if weight > 0}
+        degree = Counter(end for left, _, right in sums for end in (left, right))
+        return {
+            (left, relation, right): log1p(weight) / sqrt(degree[left] * degree[right])
+            for (left, relation, right), weight in sums.items()
         }
-        degree: dict[str, int] = defaultdict(int)
-        for (left, _, right), weight in sums.items():
-            degree[left] += weight > 0
-            degree[right] += weight > 0
-        steps: Steps = defaultdict(list)
-        for (left, _, right), weight in sums.items():
-            if weight > 0:
-                damped = log1p(weight) / sqrt(degree[left] * degree[right])
-                steps[left].append((right, damped))
-                steps[right].append((left, damped))
-        return steps
 
     def _nearest(self, start: Mapping[str, float], steps: Steps) -> set[str]:
         """Return the vertices around the seeds, layer by layer, at most ``pagerank_vertices``."""
@@ -214,21 +217,26 @@ class MemorySnapshot:
         return inside
 
 
+def _steps(walk: Mapping[Edge, float]) -> Steps:
+    steps: Steps = defaultdict(list)
+    for (left, _, right), weight in walk.items():
+        steps[left].append((right, weight))
+        steps[right].append((left, weight))
+    return steps
+
+
 def _iterate(start: Mapping[str, float], steps: Steps, inside: set[str]) -> dict[str, float]:
-    """Walk until nothing moves. A seed that no step leaves keeps what it has."""
-    stays = {seed: share for seed, share in start.items() if seed not in steps}
+    """Walk until nothing moves; the ranks sum to what the start does, or to 0 without a start."""
     walking = {seed: share for seed, share in start.items() if seed in inside}
-    scale = sum(share for seed, share in start.items() if seed in steps)
     rank = dict(walking)
     moved = inf
     while moved > SETTLED:
-        following = {entity: (1 - DAMPING) * share for entity, share in walking.items()}
+        following = defaultdict(float, {entity: (1 - DAMPING) * share for entity, share in walking.items()})
         for here, mass in rank.items():
-            out = [(there, weight) for there, weight in steps[here] if there in inside]
-            total = sum(weight for _, weight in out)
-            for there, weight in out:
-                following[there] = following.get(there, 0.0) + DAMPING * mass * weight / total
-        moved = sum(abs(following.get(entity, 0.0) - rank.get(entity, 0.0)) for entity in following | rank)
+            total = sum(weight for _, weight in steps[here])
+            for there, weight in steps[here]:
+                following[there] += DAMPING * mass * weight / total
+        moved = sum(abs(following.get(entity, 0.0) - rank.get(entity, 0.0)) for entity in {*following, *rank})
         rank = following
-    total = sum(rank.values())
-    return stays | {entity: share * scale / total for entity, share in rank.items()}
+    scale = sum(start.values()) / (sum(rank.values()) or 1.0)
+    return {entity: share * scale for entity, share in rank.items()}

@@ -9,11 +9,12 @@ from typing import Final
 from schemas.graph import Contribution
 from shared.graph import PAGERANK_VERTICES
 from shared.graphs.builder import TenantBuilder
-from shared.graphs.kept import read_contributions, write_contributions
+from shared.graphs.kept import read_bodies, write_bodies
 from shared.graphs.ledger import Ledger
 from shared.graphs.snapshot import ReplicaSnapshot
 
 REFRESH_S: Final = 0.5  # at most twice a second (design §7)
+LOAD_BATCH: Final = 1_000  # about 20 ms under the lock, so that a load in a thread does not hold up the event loop
 REFRESH_SHARE: Final = 20  # a build of a second is followed by twenty of rest: at most 5 % of one core goes into builds
 
 
@@ -25,7 +26,9 @@ class GraphReplica:
         self._taking = threading.Lock()  # guards the ledger and what is pending
         self._building = threading.Lock()  # guards the builders: one refresh at a time
         self._ledger = Ledger()
-        self._pending: dict[tuple[str, str], Contribution] = {}
+        self._pending: set[tuple[str, str]] = (
+            set()
+        )  # ids alone: their contributions are parsed one by one as they are built
         self._from_scratch = False
         self._builders: dict[str, TenantBuilder] = {}
         self._snapshots: dict[str, ReplicaSnapshot] = {}
@@ -42,13 +45,13 @@ class GraphReplica:
         with self._taking:
             for contribution in contributions:
                 if self._ledger.take(contribution):
-                    self._pending[contribution.tenant, contribution.id] = contribution
+                    self._pending.add((contribution.tenant, contribution.id))
 
     def reset(self) -> None:
         """Forget everything, without changing what `snapshot` returns until the next refresh."""
         with self._taking:
             self._ledger = Ledger()
-            self._pending = {}
+            self._pending = set()
             self._from_scratch = True
 
     def refresh(self) -> bool:
@@ -56,9 +59,9 @@ class GraphReplica:
         with self._building:
             started = time.perf_counter()
             with self._taking:
-                pending, self._pending = self._pending, {}
+                pending, self._pending, ledger = self._pending, set(), self._ledger
                 from_scratch, self._from_scratch = self._from_scratch, False
-            changed = self._hand_on(pending, from_scratch=from_scratch)
+            changed = self._hand_on(pending, ledger, from_scratch=from_scratch)
             fresh = {tenant: self._build(tenant) for tenant in changed}
             self._snapshots = self._snapshots | fresh  # one assignment: a reader sees all of it or none
             if fresh:
@@ -73,24 +76,27 @@ class GraphReplica:
         """Keep what stands, with a mark (how far the topic was read), in one step. Raises OSError."""
         with self._taking:
             bodies = list(self._ledger.bodies())
-        write_contributions(path, bodies, mark)
+        write_bodies(path, bodies, mark)
 
     def load(self, path: Path) -> str | None:
         """Take in what was kept and return its mark; None, and nothing taken, where the file is absent or damaged."""
-        kept = read_contributions(path)
+        kept = read_bodies(path)
         if kept is None:
             return None
-        contributions, mark = kept
-        self.apply(contributions)
+        bodies, mark = kept
+        for start in range(0, len(bodies), LOAD_BATCH):
+            self.apply(map(Contribution.model_validate_json, bodies[start : start + LOAD_BATCH]))
         return mark
 
-    def _hand_on(self, pending: dict[tuple[str, str], Contribution], *, from_scratch: bool) -> list[str]:
+    def _hand_on(self, pending: set[tuple[str, str]], ledger: Ledger, *, from_scratch: bool) -> list[str]:
         """Give the builders what is new and return the tenants that changed, sorted."""
         changed = {tenant for tenant, _ in pending}
         if from_scratch:
             changed |= self._builders.keys()
             self._builders = {}
-        for (tenant, _), contribution in pending.items():
+        for tenant, contribution_id in pending:
+            # a newer one that came since is as good: it is pending again and then changes nothing
+            contribution = ledger.standing(tenant, contribution_id)
             self._builders.setdefault(tenant, TenantBuilder()).replace(contribution)
         return sorted(changed)
 

@@ -6,7 +6,9 @@ from typing import Final, NamedTuple
 from schemas.graph import Contribution
 
 MENTIONED_WITH: Final = "mentioned_with"
-SUBJECT_WEIGHT: Final = 0.5  # what a text is about is tied to what it mentions: two such units tie as well as three of four
+SUBJECT_WEIGHT: Final = (
+    0.5  # what a text is about is tied to what it mentions: two such units tie as well as three of four
+)
 MENTION_WEIGHT: Final = 0.15  # two things that stand in one text may have little to do with each other
 PAIRS: Final = 64  # a unit; a page that lists a hundred names says little of any two of them
 RANKED_MENTIONS: Final = 12  # their 66 pairs are more than the cap lets through
@@ -42,9 +44,7 @@ def _co_mentions(contribution: Contribution) -> list[Row]:
     subject = contribution.subject
     ranked = sorted(((-weight, key) for key, weight in weights.items() if key != subject))
     rows = [_pair(subject, key, -weight * SUBJECT_WEIGHT) for weight, key in ranked[:PAIRS]] if subject else []
-    pairs = [
-        (-(left[0] * right[0]), left[1], right[1]) for left, right in combinations(ranked[:RANKED_MENTIONS], 2)
-    ]
+    pairs = [(-(left[0] * right[0]), left[1], right[1]) for left, right in combinations(ranked[:RANKED_MENTIONS], 2)]
     room = PAIRS - len(rows)
     return rows + [_pair(left, right, -weight * MENTION_WEIGHT) for weight, left, right in sorted(pairs)[:room]]
 

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.graph import MAX_HOPS, PAGERANK_VERTICES, Neighbour, Resolved
-from shared.graphs.edges import CERTAIN, Edges
+from shared.graphs.edges import Edges
 from shared.graphs.meaning import name_of
 from shared.graphs.pagerank import View, rank, view_of
-from shared.graphs.proximity import distances
+from shared.graphs.proximity import Steps, distances
 from shared.graphs.table import EVERYWHERE, UNDIRECTED, Floats, Ints
 from shared.identity import AliasView
 
@@ -51,12 +51,12 @@ class ReplicaSnapshot:
     def __init__(
         self,
         version: int,
+        *,
         aliases: AliasView,
         vertices: Vertices,
         edges: Edges,
         names: Names,
-        declared_costs: tuple[Ints, Ints, Floats],
-        *,
+        steps: Steps,
         pagerank_vertices: int = PAGERANK_VERTICES,
     ) -> None:
         self._version = version
@@ -64,7 +64,7 @@ class ReplicaSnapshot:
         self._vertices = vertices
         self._edges = edges
         self._names = names
-        self._declared_costs = declared_costs
+        self._steps = steps
         self._pagerank_vertices = pagerank_vertices
         self._view = lru_cache(maxsize=VIEWS)(self._make_view)
 
@@ -104,13 +104,15 @@ class ReplicaSnapshot:
         wanted = {target: self._vertices.number[target] for target in targets if target in self._vertices.number}
         if start is None or not wanted:
             return {}
-        best = distances(start, *self._declared_costs, len(self._vertices.ids), MAX_HOPS)
+        best = distances(start, self._steps, len(self._vertices.ids), MAX_HOPS)
         return {target: float(best[number]) for target, number in wanted.items() if np.isfinite(best[number])}
 
     def pagerank(self, seeds: Mapping[str, float], scopes: frozenset[str]) -> Mapping[str, float]:
         """Return personalised PageRank from the seeds that are known in these scopes."""
         view = self._view_of(scopes)
-        numbers = {self._vertices.number[seed]: weight for seed, weight in seeds.items() if seed in self._vertices.number}
+        numbers = {
+            self._vertices.number[seed]: weight for seed, weight in seeds.items() if seed in self._vertices.number
+        }
         known = {number: weight for number, weight in numbers.items() if view.known[number] and 0 < weight < np.inf}
         if not known:
             return {}
@@ -123,43 +125,39 @@ class ReplicaSnapshot:
         if vertex is None or limit <= 0:
             return []
         readable = self._readable(scopes)
-        view = self._view_of(scopes)
         near = self._edges.at(vertex)
-        found = [self._neighbour(vertex, int(edge), readable) for edge in near[view.walk[near] > 0]]
-        found.sort(key=lambda near: (-near.weight, -near.support, near.entity_id, near.relation, near.outgoing))
-        return found[:limit]
+        near = near[self._view_of(scopes).walk[near] > 0]
+        if not len(near):
+            return []
+        weights, support = self._edges.support.together(near, readable)
+        others = self._edges.other_end(near, vertex)
+        outgoing = (self._edges.left[near] == vertex) | (self._edges.relation[near] == UNDIRECTED)
+        by_name = np.argsort(np.argsort(self._names.relations))
+        keys = (outgoing, by_name[self._edges.relation[near]], others, -support, -weights)
+        return [
+            Neighbour(
+                self._vertices.ids[others[place]],
+                *self.name_of(self._vertices.ids[others[place]]),
+                relation=self._names.relations[self._edges.relation[near[place]]],
+                outgoing=bool(outgoing[place]),
+                weight=float(weights[place]),
+                support=int(support[place]),
+                unit_ids=self._newest(near[place], readable),
+            )
+            for place in np.lexsort(keys)[:limit]
+        ]
 
     def counts(self) -> tuple[int, int]:
         """Return (entities, edges)."""
         return len(self._vertices.ids), len(self._edges.left)
 
-    def _neighbour(self, vertex: int, edge: int, readable: NDArray[np.bool_]) -> Neighbour:
-        rows = self._edges.support.of(edge)
-        seen = readable[self._edges.support.scope[rows]]
-        owners, weights = self._edges.support.owner[rows][seen], self._edges.support.weight[rows][seen]
-        doubt = np.log(np.maximum(1.0 - weights, CERTAIN)).sum()
-        other = self._vertices.ids[int(self._edges.other_end(np.array([edge]), vertex)[0])]
-        name, kind = self.name_of(other)
-        support, newest = self._supporting(owners)
-        return Neighbour(
-            entity_id=other,
-            name=name,
-            type=kind,
-            relation=self._names.relations[int(self._edges.relation[edge])],
-            outgoing=bool(self._edges.relation[edge] == UNDIRECTED or self._edges.left[edge] == vertex),
-            weight=round(1.0 - float(np.exp(doubt)), 9),  # so that equal support is equal however it was summed
-            support=support,
-            unit_ids=newest,
-        )
-
-    def _supporting(self, owners: Ints) -> tuple[int, tuple[str, ...]]:
-        """Return how many units there are among the owners, and the newest ones' ids, ties by id."""
-        units = [
-            (-self._names.owner_at[owner], self._names.owners[owner].removeprefix(UNIT))
-            for owner in owners.tolist()
-            if self._names.owners[owner].startswith(UNIT)
-        ]
-        return len(units), tuple(unit_id for _, unit_id in sorted(units)[:SUPPORT_UNITS])
+    def _newest(self, edge: int, readable: NDArray[np.bool_]) -> tuple[str, ...]:
+        """Return the ids of the newest units that support the edge, ties by id."""
+        rows, _ = self._edges.support.of(np.array([edge]))
+        scope = self._edges.support.scope[rows]
+        owners = self._edges.support.owner[rows[readable[scope] & (scope != EVERYWHERE)]]
+        units = sorted((-self._names.owner_at[owner], self._names.owners[owner].removeprefix(UNIT)) for owner in owners)
+        return tuple(unit_id for _, unit_id in units[:SUPPORT_UNITS])
 
     def _readable(self, scopes: frozenset[str]) -> NDArray[np.bool_]:
         readable = np.zeros(len(self._vertices.scopes), dtype=np.bool_)

@@ -2,7 +2,7 @@
 
 from array import array
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ EVERYWHERE: Final = 0  # the scope of declarations, readable by all
 COMPACT_SHARE: Final = 0.25  # of dead rows: then copying them costs more than moving the live ones once
 COMPACT_ROWS: Final = 10_000
 
-Ints = NDArray[np.int64]
+Ints = NDArray[np.signedinteger[Any]]
 Floats = NDArray[np.float64]
 
 
@@ -64,10 +64,15 @@ class RowTable:
     def columns(self) -> Columns:
         """Return a copy of the live rows; later changes do not touch it."""
         live = np.frombuffer(bytes(self._alive), dtype=np.bool_)
-        parts = [_copied(column, live) for column in (self._source, self._target, self._relation_of, self._owner_of)]
-        whole = np.ones(len(self._owner_at), dtype=np.bool_)
-        scopes, moments = _copied(self._owner_scope, whole), _copied(self._owner_at, whole)
-        return Columns(*parts, weight=_copied(self._weight, live), owner_scope=scopes, owner_at=moments)
+        return Columns(
+            source=_numbers(self._source)[live],
+            target=_numbers(self._target)[live],
+            relation=_numbers(self._relation_of)[live],
+            owner=_numbers(self._owner_of)[live],
+            weight=_floats(self._weight)[live],
+            owner_scope=_numbers(self._owner_scope).copy(),
+            owner_at=_floats(self._owner_at).copy(),
+        )
 
     def _append(self, owner: int, contribution: Contribution) -> None:
         start = len(self._alive)
@@ -108,7 +113,8 @@ class RowTable:
         # a contribution's rows were appended together, so they still stand together
         first, count = np.unique(kept.owner, return_index=True, return_counts=True)[1:]
         self._spans = {
-            int(kept.owner[start]): (int(start), int(start + number)) for start, number in zip(first, count, strict=True)
+            int(kept.owner[start]): (int(start), int(start + number))
+            for start, number in zip(first, count, strict=True)
         }
 
     def _owner(self, contribution: Contribution) -> int:
@@ -135,6 +141,10 @@ class RowTable:
         return number
 
 
-def _copied(column: "array[int] | array[float]", rows: NDArray[np.bool_]) -> NDArray[np.int64]:
-    dtype: type = np.int64 if column.typecode == "q" else np.float64
-    return np.frombuffer(column, dtype=dtype)[rows] if len(column) else np.zeros(0, dtype=dtype)
+def _numbers(column: "array[int]") -> Ints:
+    """Look at a column; only for as long as it takes to copy from it, as it cannot grow meanwhile."""
+    return np.frombuffer(column, dtype=np.int64) if column else np.zeros(0, dtype=np.int64)
+
+
+def _floats(column: "array[float]") -> Floats:
+    return np.frombuffer(column, dtype=np.float64) if column else np.zeros(0)

@@ -106,7 +106,7 @@ class Journal:
         deadline = loop.time() + timeout_s
         quiet_since: int | None = None
         while True:
-            changed_at = self._path.stat().st_mtime_ns
+            changed_at = self._changed_at()
             if changed_at != quiet_since:
                 if await self._read(self._reading.newest) > after:
                     return True
@@ -140,6 +140,12 @@ class Journal:
         await asyncio.to_thread(self._writer.join, CLOSE_S)
         await asyncio.to_thread(self._reader.shutdown)
         self._reading.close()
+
+    def _changed_at(self) -> int:
+        try:
+            return self._path.stat().st_mtime_ns
+        except OSError as error:
+            raise LogUnavailable(f"The journal's file is gone: {error.strerror}.") from error
 
     def _enqueue(self, request: _Request) -> None:
         with self._lock:

@@ -4,7 +4,7 @@ import base64
 import secrets
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Self
@@ -16,9 +16,10 @@ from schemas.status import DeadLetter
 from shared.errors import CortexError, DataFolderError, DiskFull, FolderNewer, FolderReadOnly, LogUnavailable
 from shared.log import Appended, LogRecord
 from shared.logs.rows import NewEvent
+from shared.logs.turnstile import Turnstile
 
 SCHEMA_VERSION: Final = 1
-# Another process holds the file for a commit (three syncs) or a read of some hundred rows: milliseconds, on a slow disk tens.
+# Others hold the file for a commit (three syncs) or a read of some hundred rows: milliseconds, on a slow disk tens.
 BUSY_MS: Final = 5_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LANES: Final = "SELECT topic, partition, events FROM lane WHERE tenant = ?"
@@ -78,10 +79,11 @@ def _typed(error: sqlite3.Error) -> CortexError:
 class JournalFile:
     """One connection to the journal. Every method blocks; call it from the thread that owns the connection."""
 
-    def __init__(self, connection: sqlite3.Connection, log_id: str, partitions: int) -> None:
-        self.log_id = log_id
-        self.partitions = partitions
+    def __init__(self, connection: sqlite3.Connection, turnstile: Turnstile, meta: dict[str, str]) -> None:
+        self.log_id = meta["log_id"]
+        self.partitions = int(meta["partitions"])
         self._db = connection
+        self._turnstile = turnstile
 
     @classmethod
     def open(cls, path: Path, partitions: int) -> Self:
@@ -89,22 +91,24 @@ class JournalFile:
 
         Raises FolderNewer, FolderReadOnly, DiskFull, DataFolderError (not a journal) or LogUnavailable.
         """
-        with translated():
-            connection = _connect(path)
-            try:
+        with ExitStack() as undo:
+            turnstile = Turnstile(path, BUSY_MS / 1_000)
+            undo.callback(turnstile.close)
+            with turnstile.writing(), translated():
+                connection = _connect(path)
+                undo.callback(connection.close)
                 meta = _prepare(connection, partitions)
-            except BaseException:
-                connection.close()
-                raise
-            return cls(connection, meta["log_id"], int(meta["partitions"]))
+            undo.pop_all()
+        return cls(connection, turnstile, meta)
 
     def close(self) -> None:
         """Close the connection."""
         self._db.close()
+        self._turnstile.close()
 
     def append(self, groups: Sequence[Sequence[NewEvent]], now: datetime) -> list[list[Appended]]:
         """Write all groups in one durable transaction: ``recorded_at`` is ``now``, or the last one if that is later."""
-        with translated(), self._transaction():
+        with self._writing():
             newest = self._db.execute("SELECT recorded_at FROM event ORDER BY number DESC LIMIT 1").fetchone()
             recorded_at = _micros(now) if newest is None else max(_micros(now), newest[0])
             return [[self._insert(event, recorded_at) for event in group] for group in groups]
@@ -114,25 +118,25 @@ class JournalFile:
         where, values = "tenant = ? AND id = ?", [tenant, event_id]
         if source is not None:
             where, values = where + " AND source = ?", [*values, source]
-        with translated():
+        with self._reading():
             rows = self._db.execute(f"{_RECORD} WHERE {where} ORDER BY number", values).fetchall()
         return [self._record(row) for row in rows]
 
     def read(self, after: int, limit: int) -> list[LogRecord]:
         """Return the next events in order."""
-        with translated():
+        with self._reading():
             rows = self._db.execute(f"{_RECORD} WHERE number > ? ORDER BY number LIMIT ?", (after, limit)).fetchall()
         return [self._record(row) for row in rows]
 
     def newest(self) -> int:
         """Return the highest number, 0 where there is none."""
-        with translated():
+        with self._reading():
             number: int = self._db.execute("SELECT coalesce(max(number), 0) FROM event").fetchone()[0]
         return number
 
     def pending(self, tenant: str, stored: dict[tuple[str, int], int]) -> dict[tuple[str, int], int]:
         """Count the tenant's events above the given numbers; a partition that is not given counts from its start."""
-        with translated(), self._snapshot():
+        with self._reading():
             lags = dict.fromkeys(stored, 0)
             for topic, partition, events in self._db.execute(_LANES, (tenant,)).fetchall():
                 done = self._ordinal(tenant, topic, partition, stored.get((topic, partition), -1))
@@ -144,7 +148,7 @@ class JournalFile:
         headers = [[name, base64.b64encode(value).decode()] for name, value in letter.headers]
         row = letter.model_dump() | {"failed_at": _micros(letter.failed_at), "headers": orjson.dumps(headers)}
         marks = ", ".join(f":{name}" for name in _LETTER_COLUMNS.split(", "))
-        with translated(), self._transaction():
+        with self._writing():
             self._db.execute(f"INSERT OR REPLACE INTO dead_letter ({_LETTER_COLUMNS}) VALUES ({marks})", row)  # noqa: S608 - constants
 
     def dead_letters(self, tenant: str | None, event_id: str | None, limit: int, after: str | None) -> list[DeadLetter]:
@@ -161,7 +165,7 @@ class JournalFile:
             f"SELECT {_LETTER_COLUMNS} FROM dead_letter WHERE {' AND '.join(where)} "  # noqa: S608 - constants
             "ORDER BY failed_at DESC, id DESC LIMIT ?"
         )
-        with translated():
+        with self._reading():
             rows = self._db.execute(query, (*values, limit)).fetchall()
         return [_letter(row) for row in rows]
 
@@ -214,25 +218,23 @@ class JournalFile:
         return LogRecord(position, _instant(recorded_at), tenant, source, event_id, key, body)
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """Write under the lock from the first statement on: then nothing can be in between, and no upgrade can fail."""
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._db.execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:  # SQLite has already undone it after some errors, a full disk among them
-                self._db.execute("ROLLBACK")
-            raise
+    def _writing(self) -> Iterator[None]:
+        """Write alone, under SQLite's lock from the first statement on: then no upgrade of it can fail."""
+        with self._turnstile.writing(), translated():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:  # SQLite has already undone it after some errors, a full disk among them
+                    self._db.execute("ROLLBACK")
+                raise
 
     @contextmanager
-    def _snapshot(self) -> Iterator[None]:
-        """Read several times from one state."""
-        self._db.execute("BEGIN")
-        try:
+    def _reading(self) -> Iterator[None]:
+        """Read several times from one state: no writer has its turn meanwhile."""
+        with self._turnstile.reading(), translated():
             yield
-        finally:
-            self._db.execute("ROLLBACK")
 
 
 def _connect(path: Path) -> sqlite3.Connection:

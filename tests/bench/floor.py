@@ -18,7 +18,7 @@ WARM = 20
 
 async def floor(folder: Path, embedder: Embedder, questions: Sequence[str]) -> dict[str, dict[str, float]]:
     """Return milliseconds of the embedding, of each search, and of all three in a row."""
-    reader = SqliteReader(folder / "knowledge")
+    reader = SqliteReader(folder / "knowledge", threads=2, vector_memory_mb=1_024)
     taken: dict[str, list[float]] = {"embed": [], "keyword": [], "vector": [], "floor": []}
     try:
         for number, question in enumerate(questions):

@@ -1,6 +1,7 @@
 """An entity graph is a function of the set of contributions; each rule holds on arrays and in plain Python."""
 
 import itertools
+import threading
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 
@@ -195,7 +196,9 @@ def test_unreadable_units_change_no_number(graph):
 
 def test_support_counts_readable_units_only_and_names_the_newest_first(graph):
     units = [unit(f"a{day}", A, "kafka", "zookeeper", day=day) for day in range(3)]
-    snapshot = built(graph, *units, unit("b", B, "kafka", "zookeeper", day=9), unit("old", A, "kafka", "zookeeper", day=None))
+    snapshot = built(
+        graph, *units, unit("b", B, "kafka", "zookeeper", day=9), unit("old", A, "kafka", "zookeeper", day=None)
+    )
     near = snapshot.neighbours("~kafka", frozenset({A}), 5)[0]
     assert (near.support, near.unit_ids) == (4, ("a2", "a1", "a0", "old"))
 
@@ -251,7 +254,11 @@ def test_declared_entities_have_names_and_are_known_without_units(graph):
 
 def test_a_mentioned_key_is_known_only_where_it_is_mentioned(graph):
     snapshot = built(graph, unit("1", A, "kafka", "zookeeper"))
-    assert [snapshot.knows("zookeeper", scopes) for scopes in (frozenset({A}), frozenset({B}), NONE)] == [True, False, False]
+    assert [snapshot.knows("zookeeper", scopes) for scopes in (frozenset({A}), frozenset({B}), NONE)] == [
+        True,
+        False,
+        False,
+    ]
 
 
 # distance
@@ -259,7 +266,10 @@ def test_a_mentioned_key_is_known_only_where_it_is_mentioned(graph):
 
 def test_an_edge_costs_one_over_its_weight_and_at_most_two(graph):
     snapshot = built(
-        graph, relation("ann", "member_of", "core", 0.8), relation("core", "part_of", "acme", 0.1), relation("x", "owns", "y")
+        graph,
+        relation("ann", "member_of", "core", 0.8),
+        relation("core", "part_of", "acme", 0.1),
+        relation("x", "owns", "y"),
     )
     assert snapshot.proximity("ann", ["ann", "core", "acme", "y", "nobody"]) == pytest.approx(
         {"ann": 0.0, "core": 1.25, "acme": 3.25}
@@ -274,7 +284,9 @@ def test_four_edges_are_reached_and_five_are_not(graph):
 
 def test_the_cheapest_of_the_short_ways_counts(graph):
     """A weak direct relation costs 2; two certain ones cost 2; three cost 3."""
-    snapshot = built(graph, relation("a", "relates_to", "b", 0.6), relation("a", "owns", "c"), relation("c", "owns", "b"))
+    snapshot = built(
+        graph, relation("a", "relates_to", "b", 0.6), relation("a", "owns", "c"), relation("c", "owns", "b")
+    )
     assert snapshot.proximity("a", ["b"]) == pytest.approx({"b": 1 / 0.6})
 
 
@@ -288,7 +300,9 @@ def test_what_units_say_brings_nobody_nearer(graph):
 
 
 def test_ranks_sum_to_one_and_fall_with_distance(graph):
-    snapshot = built(graph, unit("1", A, "a", "b"), unit("2", A, "b", "c"), unit("3", A, "c", "d"), unit("4", A, "y", "z"))
+    snapshot = built(
+        graph, unit("1", A, "a", "b"), unit("2", A, "b", "c"), unit("3", A, "c", "d"), unit("4", A, "y", "z")
+    )
     ranks = snapshot.pagerank({"~a": 1.0}, BOTH)
     assert sum(ranks.values()) == pytest.approx(1.0, abs=1e-6)
     assert ranks["~a"] > ranks["~b"] > ranks["~c"] > ranks["~d"] > 0
@@ -331,7 +345,9 @@ def test_more_support_is_stronger(graph):
 
 def test_a_relation_is_told_with_its_direction(graph):
     snapshot = built(graph, relation("ann", "owns", "kube", 0.7), relation("kube", "depends_on", "etcd", 0.7))
-    near_kube = [(near.entity_id, near.relation, near.outgoing, near.weight) for near in snapshot.neighbours("kube", NONE, 5)]
+    near_kube = [
+        (near.entity_id, near.relation, near.outgoing, near.weight) for near in snapshot.neighbours("kube", NONE, 5)
+    ]
     assert near_kube == [("ann", "owns", False, 0.7), ("etcd", "depends_on", True, 0.7)]
 
 
@@ -340,11 +356,23 @@ def test_only_so_many_vertices_around_the_seeds_are_looked_at(limit):
     """Both implementations choose the same ones: the nearest layers, in the last the most promising."""
     units = [unit(f"{number}", A, "seed", f"n{number}", weight=(number + 1) / 10) for number in range(6)]
     units += [unit(f"far{number}", A, f"n{number}", f"far{number}") for number in range(6)]
-    answers = []
-    for graph in (MemoryGraph(pagerank_vertices=limit), GraphReplica(pagerank_vertices=limit)):
-        answers.append(built(graph, *units).pagerank({"~seed": 1.0}, BOTH))
+    graphs = (MemoryGraph(pagerank_vertices=limit), GraphReplica(pagerank_vertices=limit))
+    answers = [built(graph, *units).pagerank({"~seed": 1.0}, BOTH) for graph in graphs]
     assert len(answers[0]) == limit
     assert answers[1] == pytest.approx(answers[0], abs=1e-6)
+
+
+def test_only_so_many_edges_among_them_are_looked_at():
+    """Forty parallel relations between three entities: those at the seed count first, then the strongest."""
+    related = [
+        relation(source, f"r{number:02}", target, (number + 1) / 100)
+        for number in range(40)
+        for source, target in [("a", "b"), ("b", "c"), ("a", "c")]
+    ]
+    graphs = (MemoryGraph(pagerank_vertices=3), GraphReplica(pagerank_vertices=3))
+    answers = [built(graph, *related).pagerank({"b": 1.0}, NONE) for graph in graphs]
+    assert answers[1] == pytest.approx(answers[0], abs=1e-6)
+    assert set(answers[0]) == {"a", "b", "c"}
 
 
 # any set of contributions
@@ -376,7 +404,11 @@ def units(draw: st.DrawFn) -> Contribution:
 def declarations(draw: st.DrawFn) -> Contribution:
     revision = draw(REVISIONS)
     if draw(st.booleans()):
-        made = entity(draw(st.sampled_from(["kube", "ann"])), *draw(st.sets(st.sampled_from(["k8s", "a", "b"]))), revision=revision)
+        made = entity(
+            draw(st.sampled_from(["kube", "ann"])),
+            *draw(st.sets(st.sampled_from(["k8s", "a", "b"]))),
+            revision=revision,
+        )
     else:
         ends = draw(st.permutations(["ann", "kube", "core", "acme"]))
         made = relation(ends[0], draw(st.sampled_from(["owns", "part_of"])), ends[1], draw(WEIGHTS), revision=revision)
@@ -444,3 +476,133 @@ def batches(items: Iterable[Contribution], size: int) -> Iterable[list[Contribut
     iterator = iter(items)
     while batch := list(itertools.islice(iterator, size)):
         yield batch
+
+
+# the kept file (case C63)
+
+
+def world(count: int) -> list[Contribution]:
+    """Units that overlap in their entities, a few declarations and a removal."""
+    made = [
+        unit(f"{number}", (A, B)[number % 2], f"e{number % 17}", f"e{number % 5}", f"e{number % 23}")
+        for number in range(count)
+    ]
+    return [*made, entity("kube", "e3", "e4"), relation("kube", "depends_on", "etcd"), removal(made[0])]
+
+
+def test_a_graph_that_was_kept_is_the_graph_that_was(tmp_path):
+    graph = GraphReplica()
+    snapshot = built(graph, *world(60))
+    graph.save(tmp_path / "graph", "topic 0: 63")
+    again = GraphReplica()
+    assert again.load(tmp_path / "graph") == "topic 0: 63"
+    again.refresh()
+    assert_same(again.snapshot(TENANT), snapshot)
+    assert again.snapshot(TENANT).counts() == snapshot.counts()
+
+
+def test_a_removal_is_kept_too(tmp_path):
+    """Else a late redelivery of the older revision would bring the unit back."""
+    graph = GraphReplica()
+    first = unit("1", A, "kafka", "secret")
+    built(graph, first, removal(first, 2))
+    graph.save(tmp_path / "graph")
+    assert b"secret" not in (tmp_path / "graph").read_bytes()
+    again = GraphReplica()
+    again.load(tmp_path / "graph")
+    assert built(again, first).counts() == (0, 0)
+
+
+def test_growth_and_removal_after_a_restart_equal_a_graph_built_from_the_log(tmp_path):
+    """Keep, start again from it, add 50 that create entities, remove 20: as if there had been no restart."""
+    old = world(300)
+    new = [unit(f"n{number}", A, f"new{number}", f"e{number % 5}") for number in range(50)]
+    gone = [removal(contribution) for contribution in old[10:30]]
+    graph = GraphReplica()
+    built(graph, *old)
+    graph.save(tmp_path / "graph")
+    again = GraphReplica()
+    again.load(tmp_path / "graph")
+    for step in (new, gone):
+        again.apply(step)
+        again.refresh()
+    straight = built(GraphReplica(), *old, *new, *gone)
+    assert again.snapshot(TENANT).counts() == straight.counts()
+    seeds = {"~e1": 1.0, "~new7": 1.0, "kube": 1.0}
+    assert again.snapshot(TENANT).pagerank(seeds, BOTH) == pytest.approx(straight.pagerank(seeds, BOTH), abs=1e-6)
+
+
+def test_a_torn_or_damaged_file_is_not_taken(tmp_path):
+    graph = GraphReplica()
+    built(graph, *world(5))
+    path = tmp_path / "graph"
+    graph.save(path, "mark")
+    whole = path.read_bytes()
+    torn = [whole[:length] for length in range(0, len(whole), 97)]
+    flipped = [whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :] for place in range(0, len(whole), 97)]
+    for damaged in [*torn, *flipped, whole + b"\n", whole.replace(b"graph 1", b"graph 9")]:
+        path.write_bytes(damaged)
+        again = GraphReplica()
+        assert again.load(path) is None
+        assert again.refresh() is False
+    assert GraphReplica().load(tmp_path / "never written") is None
+
+
+def test_a_write_that_fails_leaves_the_older_file(tmp_path, monkeypatch):
+    graph = GraphReplica()
+    built(graph, *world(5))
+    path = tmp_path / "graph"
+    graph.save(path, "first")
+
+    def full_disk(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("shared.graphs.kept.os.fsync", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        graph.save(path, "second")
+    assert GraphReplica().load(path) == "first"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+# life
+
+
+def test_refreshing_in_a_thread_while_contributions_arrive_loses_none():
+    """`apply` on one thread, `refresh` on another, readers between: in the end everything is there, once."""
+    graph = GraphReplica()
+    contributions = [unit(f"{number}", A, f"s{number % 7}", f"m{number % 11}") for number in range(400)]
+    done = threading.Event()
+
+    def refresh() -> None:
+        while not done.is_set():
+            graph.refresh()
+            graph.snapshot(TENANT).pagerank({"~s1": 1.0}, BOTH)
+
+    worker = threading.Thread(target=refresh)
+    worker.start()
+    for batch in batches(contributions, 3):
+        graph.apply(batch)
+    done.set()
+    worker.join(30)
+    assert not worker.is_alive()
+    graph.refresh()
+    assert_same(graph.snapshot(TENANT), built(GraphReplica(), *contributions))
+
+
+def test_many_changes_do_not_pile_up():
+    """Rows of replaced revisions are cleared away, and what remains is right."""
+    graph = GraphReplica()
+    for revision in range(60):
+        graph.apply(unit(f"{number}", A, f"s{number % 7}", *"abcdef", revision=revision) for number in range(40))
+        graph.refresh()
+    straight = built(
+        GraphReplica(), *(unit(f"{number}", A, f"s{number % 7}", *"abcdef", revision=59) for number in range(40))
+    )
+    assert_same(graph.snapshot(TENANT), straight)
+
+
+def test_builds_rest_in_proportion_to_their_time():
+    graph = GraphReplica()
+    assert graph.refresh_interval_s == 0.5
+    graph._last_build_s = 0.3
+    assert graph.refresh_interval_s == pytest.approx(6.0)

@@ -58,7 +58,7 @@ async def indexed(
             for applied in await writer.apply(TENANT, effects[start : start + BATCH]):
                 graph.apply(applied.contributions)
         await asyncio.to_thread(graph.refresh)
-        reader = SqliteReader(folder)
+        reader = SqliteReader(folder, threads=2, vector_memory_mb=1_024)
         try:
             yield reader, graph
         finally:

@@ -1,5 +1,6 @@
-"""The query service with steered answers as a process: what signals do needs a main thread."""
+"""The query service with steered answers as a process: what signals do needs a main thread. SIGUSR1 releases ``late``."""
 
+import signal
 import sys
 
 import uvicorn
@@ -9,5 +10,7 @@ from shared.settings import Settings
 from tests.integration.http_service import SteeredAnswers, make_parts
 
 if __name__ == "__main__":
-    app = create_app(Settings(heartbeat_s=5), make_parts(SteeredAnswers()))
+    answers = SteeredAnswers()
+    signal.signal(signal.SIGUSR1, lambda *_: answers.released.set())
+    app = create_app(Settings(heartbeat_s=5), make_parts(answers))
     uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="info", timeout_graceful_shutdown=10)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import inspect
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -34,15 +35,16 @@ from shared.clock import ManualClock
 from shared.graphs.memory import MemoryGraph
 from shared.logs.memory import MemoryLog
 from shared.settings import Settings
+from shared.store import StoreCounts
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LOCAL = "http://127.0.0.1"
 
 
-class MemoryStore:
-    """Temporary stand-in."""
+class EmptyStore:
+    """A store with nothing in it but the watermarks that a test sets."""
 
-    def __init__(self, clock) -> None:
+    def __init__(self):
         self.marks = {}
 
     @asynccontextmanager
@@ -55,11 +57,8 @@ class MemoryStore:
     async def memberships(self, principal):
         return []
 
-    async def units(self, ids):
+    async def units(self, unit_ids):
         return {}
-
-    async def history(self, unit_id):
-        return []
 
     async def entities(self):
         return 0, []
@@ -67,32 +66,28 @@ class MemoryStore:
     async def entity_keys(self, scopes, limit, after=None):
         return []
 
-    async def contradictions(self, **_):
-        return []
-
-    async def about(self, keys, where, limit):
-        return {}
+    async def counts(self):
+        return StoreCounts(units=0, passages=0, documents=0, entities=0, relations=0, contradictions_open=0)
 
     async def tenants(self):
         return ["demo"]
 
     async def ping(self):
-        pass
-
-    async def close(self):
-        pass
+        return None
 
 
 @dataclass
 class SteeredAnswers:
     """Answers in eleven events. A question's words steer it; the test sees every call that a store would get.
 
-    ``hold`` in the question: stop after the first event until released. ``late``: stop before the first event.
+    ``hold`` in the question: stop after the first event until ``resumed``. ``late``: stop before the first event until
+    ``released``.
     ``fail first`` and ``fail then`` raise ``failure``. ``heavy``: an answer of several megabytes.
     """
 
     failure: Exception | None = None
     released: threading.Event = field(default_factory=threading.Event)
+    resumed: threading.Event = field(default_factory=threading.Event)
     store_calls: list[str] = field(default_factory=list)
     begun: int = 0
     ended: int = 0
@@ -105,7 +100,7 @@ class SteeredAnswers:
         try:
             events = []
             if "late" in question.q:
-                await self._hold()
+                await until(self.released.is_set, within_s=60)
             if "fail first" in question.q:
                 raise self.failure
             for number, event in enumerate(answer_events(question, tenant, principal)):
@@ -113,16 +108,12 @@ class SteeredAnswers:
                 events.append(event)
                 yield event
                 if number == 0 and "hold" in question.q:
-                    await self._hold()
+                    await until(self.resumed.is_set, within_s=60)
                 if number == 0 and "fail then" in question.q:
                     raise self.failure
             yield CompleteEvent(answer=fold(events))
         finally:
             self.ended += 1
-
-    async def _hold(self) -> None:
-        while not self.released.is_set():
-            await asyncio.sleep(0.005)
 
 
 def answer_events(question: Question, tenant: str, principal: str | None) -> Iterator[StreamEvent]:
@@ -152,7 +143,7 @@ def make_parts(answers: SteeredAnswers | None = None) -> Parts:
     clock = ManualClock(NOW)
     return Parts(
         clock=clock,
-        reader=MemoryStore(clock),
+        reader=EmptyStore(),
         graph=MemoryGraph(),
         log=MemoryLog(4, clock),
         answers=answers or SteeredAnswers(),
@@ -210,8 +201,11 @@ def wait_until(condition: Callable[[], bool], within_s: float = 10.0) -> None:
     raise AssertionError(msg)
 
 
-async def until(condition: Callable[[], bool], within_s: float = 10.0) -> None:
-    """Wait in an event loop until a condition holds; fail when it never does."""
+async def until(condition, within_s=10.0):
+    """Wait in an event loop until a condition (which may be awaitable) holds; fail when it never does."""
     async with asyncio.timeout(within_s):
-        while not condition():
+        while True:
+            value = condition()
+            if await value if inspect.isawaitable(value) else value:
+                return
             await asyncio.sleep(0.01)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from compose.local.folder import DataFolder, FileLock
-from compose.local.ports import free_port
+from compose.local.ports import distinct_ports, free_port
 from shared.errors import DataFolderError, FolderInUse, FolderNewer, FolderReadOnly, PortInUse
 
 pytestmark = pytest.mark.integration
@@ -190,3 +190,14 @@ def test_port_0_means_any_free_one() -> None:
 def test_an_address_that_is_not_this_machines_is_refused() -> None:
     with pytest.raises(PortInUse, match=r"192\.0\.2\.1"):  # TEST-NET-1: nobody has it
         free_port("192.0.2.1", 0, "http_port")
+
+
+def test_two_settings_on_one_port_are_both_named() -> None:
+    port = free_port("127.0.0.1", 0, "http_port")
+    with pytest.raises(PortInUse, match=f"CORTEX_HTTP_PORT and CORTEX_KAFKA_PORT are both {port}"):
+        distinct_ports({"http_port": ("127.0.0.1", port), "kafka_port": ("127.0.0.1", port)})
+
+
+def test_ports_that_are_left_open_are_never_the_same() -> None:
+    settings = {f"port_{number}": ("127.0.0.1", 0) for number in range(20)}
+    assert len(set(distinct_ports(settings).values())) == 20

@@ -151,7 +151,7 @@ async def test_poison_is_refused_at_the_door(client, parts, name):
     faults = response.json()["errors"]
     assert pointer is None or [fault["field"] for fault in faults][:1] == [pointer]
     assert all(fault["message"] for fault in faults)
-    assert (await post(client, event())).status_code == 202
+    assert (await post(client, [event()])).status_code == 202
     assert await kept(parts) == ["e-1"]
 
 
@@ -284,7 +284,11 @@ async def test_dead_letters_are_listed_by_page(client, parts):
 @pytest.fixture
 async def guarded(parts, tmp_path):
     """A service with tokens: a publisher and an administrator of acme, and one of globex."""
-    rights = {"pub": ("acme", ["publish"]), "admin": ("acme", ["publish", "admin"]), "globex": ("globex", ["publish", "admin"])}
+    rights = {
+        "pub": ("acme", ["publish"]),
+        "admin": ("acme", ["publish", "admin"]),
+        "globex": ("globex", ["publish", "admin"]),
+    }
     path = tmp_path / "tokens"
     lines = [
         {"sha256": hash_token(token), "tenant": tenant, "principal": "ana", "rights": given}

@@ -2,12 +2,7 @@
 
 import asyncio
 import json
-import signal
 import socket
-import subprocess
-import sys
-from contextlib import asynccontextmanager
-from pathlib import Path
 
 import httpx
 import pytest
@@ -17,7 +12,7 @@ from pydantic import TypeAdapter
 from query.app import create_app
 from query.fold import fold
 from schemas.answers import Answer
-from schemas.stream import EVENT_NAMES, TERMINAL, StreamEvent
+from schemas.stream import EVENT_NAMES, StreamEvent
 from shared.errors import AllSourcesLost, StoreUnavailable
 from shared.settings import Settings
 from tests.integration.http_service import SteeredAnswers, make_parts, served, until
@@ -34,11 +29,12 @@ def answers():
     steered = SteeredAnswers()
     yield steered
     steered.released.set()
+    steered.resumed.set()
 
 
 @pytest.fixture
 def settings():
-    return Settings(heartbeat_s=0.1, stream_limit_s=30, concurrent_answers=4, waiting_answers=400)
+    return Settings(heartbeat_s=0.1, stream_limit_s=30, concurrent_answers=16, waiting_answers=400)
 
 
 @pytest.fixture
@@ -70,9 +66,11 @@ async def figure(client, name):
 
 async def nothing_runs(client, within_s=2.0):
     """Wait until no answer is worked on."""
-    async with asyncio.timeout(within_s):
-        while await figure(client, "cortex_running_answers") or await figure(client, "cortex_waiting_answers"):
-            await asyncio.sleep(0.02)
+
+    async def idle():
+        return not await figure(client, "cortex_running_answers") and not await figure(client, "cortex_waiting_answers")
+
+    await until(idle, within_s)
 
 
 async def test_a_complete_stream_has_numbered_stages_and_one_end(client):
@@ -165,7 +163,7 @@ async def test_a_client_that_leaves_after_the_first_event_stops_the_work(client,
 async def test_a_client_that_leaves_before_the_first_byte_stops_the_work(client, answers, path):
     """As a stream and as JSON: a handler that runs on for nobody would hold its slot."""
     with pytest.raises(httpx.ReadTimeout):
-        await client.post(path, json={"q": "late"}, timeout=0.2)
+        await client.post(path, json={"q": "late"}, timeout=httpx.Timeout(20, read=0.2))
     await nothing_runs(client)
     assert (answers.begun, answers.ended, answers.store_calls) == (1, 1, [])
 
@@ -196,9 +194,7 @@ async def test_more_questions_than_places_are_refused_at_once(client, answers, s
         running = group.create_task(client.post(STREAM, json={"q": "late 1"}))
         await until(lambda: answers.begun == 1)
         waiting = group.create_task(client.post("/v1/context", json={"q": "2nd"}))
-        async with asyncio.timeout(5):
-            while not await figure(client, "cortex_waiting_answers"):
-                await asyncio.sleep(0.01)
+        await until(lambda: figure(client, "cortex_waiting_answers"))
         for path in (STREAM, "/v1/context"):
             refused = await client.post(path, json={"q": "3rd"})
             assert (refused.status_code, refused.json()["type"]) == (503, "/problems/overloaded")
@@ -218,7 +214,7 @@ async def test_half_leave_a_quarter_leaves_early_and_all_slots_are_free_again(cl
 
     async def leave_before_first(number):
         with pytest.raises(httpx.ReadTimeout):
-            await client.post(STREAM, json={"q": f"late {number}"}, timeout=0.3)
+            await client.post(STREAM, json={"q": f"late {number}"}, timeout=httpx.Timeout(20, read=0.3))
 
     async with asyncio.TaskGroup() as group:
         for number in range(100):
@@ -226,7 +222,7 @@ async def test_half_leave_a_quarter_leaves_early_and_all_slots_are_free_again(cl
         for number in range(50):
             group.create_task(leave_before_first(number))
         stayed = [group.create_task(read(client, f"stay {number}")) for number in range(50)]
-    assert all(task.result()[-1].event == "complete" for task in stayed)
+    assert [task.result()[-1].data[:300] for task in stayed if task.result()[-1].event != "complete"] == []
     await nothing_runs(client)
     calls = len(answers.store_calls)
     assert answers.begun == answers.ended
@@ -247,55 +243,3 @@ async def test_a_stalled_reader_holds_no_slot(service, client, answers):
         await until(lambda: answers.ended == 1)
         await nothing_runs(client)
         assert (await read(client, "why?"))[-1].event == "complete"
-
-
-@asynccontextmanager
-async def process():
-    """Run the service as a process and end it."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    root = Path(__file__).parents[2]
-    arguments = [sys.executable, "-m", "tests.integration.http_process", str(port)]
-    child = subprocess.Popen(arguments, cwd=root, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
-    try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
-            async with asyncio.timeout(30):
-                while not await _answers(client):
-                    await asyncio.sleep(0.05)
-            yield child, client
-    finally:
-        child.kill()
-        child.wait(10)
-        child.stderr.close()
-
-
-async def _answers(client):
-    try:
-        return (await client.get("/healthz")).status_code == 200
-    except httpx.TransportError:
-        return False
-
-
-async def test_a_server_that_shuts_down_says_goodbye():
-    """``closing`` with a time to come back, then the end, then the process is gone: nobody waits for the grace."""
-    async with process() as (child, client):
-        async with aconnect_sse(client, "POST", STREAM, json={"q": "hold"}) as source:
-            messages = source.aiter_sse()
-            assert (await anext(messages)).event == "intent"
-            child.send_signal(signal.SIGTERM)
-            async with asyncio.timeout(8):
-                rest = [message async for message in messages]
-        assert [message.event for message in rest] == ["closing"]
-        assert rest[0].retry == json.loads(rest[0].data)["retry_ms"] == 1000
-        await until(lambda: child.poll() is not None)
-        errors = child.stderr.read().decode()
-        assert child.returncode in (0, -signal.SIGTERM), errors
-        assert "Traceback" not in errors
-        assert "without completing response" not in errors
-
-
-def test_the_terminal_events_are_those_of_the_schema():
-    """The table of endings knows exactly these."""
-    assert {"complete", "error", "closing"} == TERMINAL
-

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +21,7 @@ from shared.clock import SystemClock
 from shared.errors import DataFolderError, DiskFull, FolderNewer, FolderReadOnly, LogUnavailable, Overloaded
 from shared.logs import journal as journal_module
 from shared.logs.journal import Journal
+from shared.logs.turnstile import Turnstile
 
 pytestmark = [pytest.mark.integration, pytest.mark.anyio]
 
@@ -31,6 +33,7 @@ from pathlib import Path
 from schemas.events import parse_event
 from shared.clock import SystemClock
 from shared.logs.journal import Journal
+from shared.logs.turnstile import Turnstile
 
 async def main(path, source, count):
     journal = Journal.open(Path(path), 4, SystemClock())
@@ -261,3 +264,40 @@ def test_a_folder_without_rights_to_write_is_named(sealed: Path) -> None:
         Journal.open(sealed / "journal.db", 4, SystemClock())
     with pytest.raises(FolderReadOnly):
         Journal.open(sealed / "other.db", 4, SystemClock())
+
+
+def test_a_flood_of_writers_turns_does_not_keep_another_waiting(tmp_path: Path) -> None:
+    done = threading.Event()
+    turns = 0
+
+    def flood() -> None:
+        nonlocal turns
+        mine = Turnstile(tmp_path / "journal.db", timeout_s=30)
+        while not done.is_set():
+            with mine.writing():
+                turns += 1
+                done.wait(0.002)  # a commit's time; the lock is asked for again at once
+        mine.close()
+
+    other = Turnstile(tmp_path / "journal.db", timeout_s=30)
+    flooding = threading.Thread(target=flood)
+    flooding.start()
+    try:
+        for _ in range(50):
+            with other.writing():
+                pass
+    finally:
+        done.set()
+        flooding.join(30)
+    assert turns < 10 * 50  # they alternate; without turns the flood has thousands before the other has its fiftieth
+    other.close()
+
+
+def test_readers_share_the_file_and_a_writer_waits_for_them(tmp_path: Path) -> None:
+    one, two, writer = (Turnstile(tmp_path / "journal.db", timeout_s=0.05) for _ in range(3))
+    with one.reading(), two.reading(), pytest.raises(LogUnavailable, match="locked"), writer.writing():
+        pass
+    with writer.writing(), pytest.raises(LogUnavailable), one.reading():
+        pass
+    for turnstile in (one, two, writer):
+        turnstile.close()

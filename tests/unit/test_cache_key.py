@@ -13,7 +13,9 @@ def test_a_key_says_its_kind_and_nothing_of_the_question():
 
 
 def test_parts_are_told_apart():
-    assert len({cache_key("k", "ab", "c"), cache_key("k", "a", "bc"), cache_key("k", "abc"), cache_key("j", "abc")}) == 4
+    assert (
+        len({cache_key("k", "ab", "c"), cache_key("k", "a", "bc"), cache_key("k", "abc"), cache_key("j", "abc")}) == 4
+    )
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=()))))

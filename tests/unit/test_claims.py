@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.claims import extract_claims, subject_mentions
+from ingest.claims import extract_claims
+from ingest.subjects import subject_mentions
 from schemas import limits
 from schemas.messages import Mention
 
@@ -104,6 +105,18 @@ def test_a_subject_that_holds_a_name_is_left_to_the_name() -> None:
     text = "Kiran lives in Whitefield."
     taken = (Mention(key="kiran", surface="Kiran", start=0, end=5),)
     assert subject_mentions(text, extract_claims(text), taken) == ()
+
+
+def test_the_words_before_the_verb_become_a_mention_where_no_claim_is_made() -> None:
+    text = "Nicholas stopped drinking green tea. We like it. Is the gateway up?"
+    [mention] = subject_mentions(text, extract_claims(text), ())
+    assert (mention.key, mention.surface, mention.start) == ("nicholas", "Nicholas", 0)
+
+
+@given(st.text(max_size=300))
+def test_mentions_of_subjects_stand_where_they_say(text: str) -> None:
+    for mention in subject_mentions(text, extract_claims(text), ()):
+        assert text[mention.start : mention.end] == mention.surface
 
 
 @given(st.text(max_size=300))

@@ -8,7 +8,11 @@ NEAR = 0.8  # cosine of two sentences about one attribute, as MiniLM sees them
 
 DISAGREE = [
     # (text, text, kind): the first group is what the old detector missed
-    ("The connection pool limit of the orders service is 50.", "The connection pool limit of the orders service is 20.", "number"),
+    (
+        "The connection pool limit of the orders service is 50.",
+        "The connection pool limit of the orders service is 20.",
+        "number",
+    ),
     ("The gateway handles 100 rps.", "The gateway handles 1000 rps.", "number"),
     ("We chose PostgreSQL for the orders database.", "We chose MySQL for the orders database.", "name"),
     ("Feature flag Falcon is enabled in production.", "Feature flag Falcon is disabled in production.", "antonym"),
@@ -16,7 +20,11 @@ DISAGREE = [
     ("Retries are enabled on the Payments API.", "Retries are not enabled on the Payments API.", "negation"),
     # numbers and units
     ("The retry limit for the payments client is 5.", "The retry limit for the payments client is 6.", "number"),
-    ("The retry limit for the payments client is 5.", "We raised the retry limit for the payments client from 5 to 6.", "number"),
+    (
+        "The retry limit for the payments client is 5.",
+        "We raised the retry limit for the payments client from 5 to 6.",
+        "number",
+    ),
     ("The request timeout of Atlas is 30 seconds.", "The request timeout of Atlas is 45 s.", "number"),
     ("Atlas times out after 500 ms.", "Atlas times out after 2 seconds.", "number"),
     ("Backups are kept for 30 days.", "Backups are kept for 90 days.", "number"),
@@ -70,7 +78,10 @@ AGREE = [
     ("Atlas stores sessions in Redis.", "Atlas stores sessions in Redis, but the keys expire after an hour."),
     ("The Orders API is versioned.", "However, the Orders API is versioned."),
     ("The gateway caches responses.", "The gateway not only caches responses, it also compresses them."),
-    ("We will switch to PostgreSQL for the orders service.", "The orders service should switch to PostgreSQL this quarter."),
+    (
+        "We will switch to PostgreSQL for the orders service.",
+        "The orders service should switch to PostgreSQL this quarter.",
+    ),
     ("Feature flag Falcon is enabled.", "Feature flag Falcon is enabled, however only the beta users see it."),
     # the same value, said otherwise
     ("The request timeout of Atlas is 1 s.", "The request timeout of Atlas is 1000 ms."),

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 
 
 def delivery(attempts: int = 3) -> Delivery:
-    return Delivery("embed", attempts, Backoff(1e-6), IngestMetrics())
+    return Delivery("embed", attempts, Backoff(1e-6, 1e-5), IngestMetrics())
 
 
 class Script:

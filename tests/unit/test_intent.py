@@ -1,7 +1,6 @@
 """What a question is after, by rules alone."""
 
 import json
-import re
 from collections import Counter
 from pathlib import Path
 
@@ -197,7 +196,6 @@ def test_reading_is_linear_in_the_worst_texts_we_know():
     """A pattern that backtracks would not come back from these at all (the test's own time limit is the bound)."""
     for text in ("compare " + "a " * 2000, "show " * 1000 + "in a", "in the last " * 400, "as a " * 800, "would be " * 500):
         assert isinstance(detect_intent(text[:4000]), Intent)
-        assert re.match(r".", text)
 
 
 class TestTierTwo:

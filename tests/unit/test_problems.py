@@ -3,11 +3,13 @@
 import inspect
 import json
 
+import anyio
 import pytest
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 
-from query.inputs import faults_of
+from query.inputs import faults_of, read_body
 from query.problems import KINDS, STATUS_KINDS, problem_json, problem_of, problem_response
 from schemas.events import parse_event
 from shared import errors
@@ -153,3 +155,16 @@ def test_faults_of_a_batch_begin_with_the_place_of_the_event():
     with pytest.raises(ValidationError) as caught:
         Model.model_validate({"text": 1})
     assert [fault.field for fault in faults_of(caught.value, {"text": 1}, "/3/data")] == ["/3/data/text"]
+
+
+@pytest.mark.anyio
+async def test_a_body_that_does_not_come_is_not_waited_for():
+    """408, within a bound."""
+
+    async def receive():
+        await anyio.sleep_forever()
+
+    request = Request({"type": "http", "headers": []}, receive)
+    with anyio.fail_after(10), pytest.raises(HTTPException) as caught:
+        await read_body(request, 100, within_s=0.02)
+    assert problem_of(caught.value).type == "/problems/request-timeout"

@@ -19,19 +19,12 @@ async def served(kinds: str, capacity: int = 1) -> str:
             order.append(kind)
             await asyncio.sleep(0)
 
-    async with turns.turn(bulk=False), asyncio.TaskGroup() as group:
-        tasks = [group.create_task(lane(kind)) for kind in kinds]
-        await asyncio.sleep(0)
-        holder = asyncio.create_task(asyncio.sleep(0))
-        await holder
-        group.create_task(_end(turns, tasks))
+    async with asyncio.TaskGroup() as group:
+        async with turns.turn(bulk=False):
+            for kind in kinds:
+                group.create_task(lane(kind))
+            await asyncio.sleep(0)  # all of them queue
     return "".join(order)
-
-
-async def _end(turns: Turns, tasks: list[asyncio.Task[None]]) -> None:
-    turns._release()  # the holder's turn, given back before its block ends
-    await asyncio.gather(*tasks)
-    turns._free -= 1
 
 
 async def test_bulk_gets_every_fourth_turn_while_live_work_waits():

@@ -1,5 +1,7 @@
 """A long text is cut into windows that cover it from the first token to the last."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,7 +36,7 @@ def test_first_and_last_token_are_always_covered(count, size, data, most):
     assert 1 <= len(cut) <= most
     assert (cut[0][0], cut[-1][1]) == (0, count)
     assert all(end - start == min(size, count) for start, end in cut)
-    steps = [later[0] - earlier[0] for earlier, later in zip(cut, cut[1:], strict=False)]
-    assert all(0 < step for step in steps)
+    steps = [later[0] - earlier[0] for earlier, later in pairwise(cut)]
+    assert all(step > 0 for step in steps)
     if len(cut) < most:
         assert all(step <= size - overlap for step in steps), "no gap, and the overlap that was asked for"

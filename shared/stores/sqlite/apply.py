@@ -18,13 +18,13 @@ from shared.stores.sqlite.units import Units
 
 def apply_effects(connection: sqlite3.Connection, tenant: str, effects: Sequence[Effect]) -> list[Applied]:
     """Enter effects in order and move the watermark. The caller holds the transaction."""
-    index = Index(connection, tenant)
+    index = Index(connection)
     units = Units(connection, tenant, index)
     batch = _Batch(connection, tenant, index, units, Documents(connection, index, units))
     applied = [batch.enter(effect) for effect in effects]
     index.finish()
-    for effect in effects:
-        move_watermark(connection, STORED, effect.message.position)
+    for position in _furthest(effects):
+        move_watermark(connection, STORED, position)
     connection.execute("DELETE FROM change WHERE seq <= (SELECT max(seq) FROM change) - ?", (schema.CHANGES_KEPT,))
     return applied
 
@@ -36,6 +36,14 @@ def move_watermark(connection: sqlite3.Connection, stage: str, position: Positio
         "DO UPDATE SET number = max(number, excluded.number)",
         (stage, position.topic, position.partition, position.number),
     )
+
+
+def _furthest(effects: Sequence[Effect]) -> list[Position]:
+    """Return the last position of each partition."""
+    furthest: dict[tuple[str, int], Position] = {}
+    for position in sorted((effect.message.position for effect in effects), key=lambda position: position.number):
+        furthest[position.topic, position.partition] = position
+    return list(furthest.values())
 
 
 class _Batch:

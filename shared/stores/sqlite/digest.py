@@ -4,9 +4,9 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Any
 
-from shared.effects import digest_rows
+from shared.effects import digest_rows, resolution_row
 from shared.stores.sqlite.contradictions import STANDING
-from shared.stores.sqlite.rows import body_json
+from shared.stores.sqlite.rows import body_json, load_resolution
 
 
 def digests(connection: sqlite3.Connection) -> dict[str, str]:
@@ -51,7 +51,8 @@ def _mentions(connection: sqlite3.Connection) -> Iterable[Any]:
     rows = connection.execute(
         "SELECT unit.unit_id, resolution FROM unit JOIN statement ON statement.id = unit.statement WHERE resolution IS NOT NULL"
     )
-    return ([unit_id, body_json(resolution)] for unit_id, resolution in rows)
+    found = ((unit_id, load_resolution(resolution)) for unit_id, resolution in rows)
+    return ([unit_id, resolution_row(resolution.mentions, resolution.claims)] for unit_id, resolution in found)
 
 
 def _declared(connection: sqlite3.Connection, kind: str) -> Iterable[Any]:

@@ -15,15 +15,16 @@ ADDED, REMOVED = "+", "-"
 class Index:
     """Collects what a transaction touches and brings the index up to date at its end, each passage once."""
 
-    def __init__(self, connection: sqlite3.Connection, tenant: str) -> None:
+    def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._tenant = tenant
         self._scopes: dict[str, int] = {}
         self._touched: set[int] = set()
         self._new: set[int] = set()
         self._revectored: set[int] = set()
         self._loose_texts: set[str] = set()
         self._units: dict[int, Unit] = {}
+        self._added = 0
+        self._model: str | None = None
 
     def remember(self, statement_id: int, unit: Unit) -> None:
         """Spare reading back a unit that this transaction wrote."""
@@ -49,7 +50,7 @@ class Index:
 
     def passage_of(self, unit: Unit, content_key: str) -> int:
         """Return the row of a unit's passage, making it where it is new, and have it indexed."""
-        key = passage_key(self._tenant, unit)
+        key = passage_key(unit, content_key)
         row = self._connection.execute("SELECT id FROM passage WHERE key = ?", (key,)).fetchone()
         if row is None:
             row = (self._add_passage(key, self.scope_id(unit.scope), content_key),)
@@ -79,7 +80,9 @@ class Index:
         self._connection.execute(
             "INSERT OR REPLACE INTO text VALUES (?, ?, ?, ?)", (content_key, model, len(matrix), matrix.tobytes())
         )
-        self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('model', ?)", (model,))
+        if model != self._model:
+            self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('model', ?)", (model,))
+            self._model = model
         rows = self._connection.execute("SELECT id FROM passage WHERE content_key = ?", (content_key,))
         self._revectored.update(passage for (passage,) in rows)
 
@@ -92,6 +95,10 @@ class Index:
         """Bring words, vectors and the change log in line with the units. Ascending rows: FTS5 flushes at a step back."""
         for passage in sorted(self._touched):
             self._reindex(passage)
+        if self._added:
+            self._connection.execute(
+                "INSERT INTO meta VALUES ('passages', ?1) ON CONFLICT (key) DO UPDATE SET value = value + ?1", (self._added,)
+            )
         for passage in sorted(self._revectored - self._new):
             self._log_change(passage, ADDED)
         for content_key in sorted(self._loose_texts):
@@ -103,19 +110,23 @@ class Index:
 
     def _add_passage(self, key: str, scope: int, content_key: str) -> int:
         pid = passage_id(key)
-        while self._connection.execute("SELECT 1 FROM passage WHERE pid = ?", (pid,)).fetchone():
+        while (row := self._insert_passage(pid, key, scope, content_key)) is None:
             pid += 1  # two keys share their first 52 bits: the later takes the next number
-        cursor = self._connection.execute(
-            "INSERT INTO passage (pid, key, scope, content_key, words, scope_token) VALUES (?, ?, ?, ?, '', ?)",
+        self._new.add(row)
+        self._added += 1
+        return row
+
+    def _insert_passage(self, pid: int, key: str, scope: int, content_key: str) -> int | None:
+        row = self._connection.execute(
+            "INSERT INTO passage (pid, key, scope, content_key, words, scope_token) VALUES (?, ?, ?, ?, '', ?) "
+            "ON CONFLICT (pid) DO NOTHING RETURNING id",
             (pid, key, scope, content_key, f"s{scope}"),
-        )
-        assert cursor.lastrowid is not None  # an INSERT that succeeded has one
-        self._new.add(cursor.lastrowid)
-        return cursor.lastrowid
+        ).fetchone()
+        return int(row[0]) if row else None
 
     def _reindex(self, passage: int) -> None:
         row = self._connection.execute("SELECT words, scope_token FROM passage WHERE id = ?", (passage,)).fetchone()
-        if row is None:
+        if row is None:  # touched and dropped before
             return
         old, token = row
         words = self._words(passage)
@@ -138,22 +149,25 @@ class Index:
 
     def _drop(self, passage: int) -> None:
         """Take out a passage that no live unit has any more; one that this transaction made was never seen."""
+        self._added -= 1
         if passage not in self._new:
             self._log_change(passage, REMOVED)
         self._connection.execute("DELETE FROM passage WHERE id = ?", (passage,))
 
     def _words(self, passage: int) -> str | None:
         """Return the passage's analysed words, or None when no live unit has it."""
-        row = self._connection.execute(
-            "SELECT statement, scope FROM unit WHERE passage = ? ORDER BY unit_id LIMIT 1", (passage,)
-        ).fetchone()
-        if row is None:
+        members = self._connection.execute(
+            "SELECT statement, scope, title FROM unit WHERE passage = ? ORDER BY unit_id LIMIT 2", (passage,)
+        ).fetchall()
+        if not members:
             return None
-        first = self.unit_of(row[0])
-        rows = self._connection.execute("SELECT DISTINCT title FROM unit WHERE passage = ? AND title IS NOT NULL", (passage,))
-        titles = [title for (title,) in rows]
-        before, after = (self._neighbour(first, row[1], step) for step in (-1, 1))
-        return " ".join(index_terms(first, titles, before, after))
+        titles = [members[0][2]]
+        if len(members) > 1:
+            rows = self._connection.execute("SELECT DISTINCT title FROM unit WHERE passage = ?", (passage,))
+            titles = [title for (title,) in rows]
+        first, scope = self.unit_of(members[0][0]), members[0][1]
+        before, after = (self._neighbour(first, scope, step) for step in (-1, 1))
+        return " ".join(index_terms(first, filter(None, titles), before, after))
 
     def _neighbour(self, unit: Unit, scope: int, step: int) -> Unit | None:
         if unit.turn is None:

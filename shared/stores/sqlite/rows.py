@@ -3,6 +3,7 @@
 import hashlib
 import json
 import sqlite3
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -61,9 +62,16 @@ def dump_unit(unit: Unit) -> bytes:
     return unit.model_dump_json(exclude_none=True).encode()
 
 
+@lru_cache(maxsize=4_096)
 def load_unit(body: bytes) -> Unit:
-    """Read a unit that `dump_unit` wrote."""
+    """Read a unit that `dump_unit` wrote. Reading one costs more than finding it, and good answers repeat."""
     return Unit.model_validate_json(body)
+
+
+@lru_cache(maxsize=4_096)
+def load_resolution(found: bytes | None) -> Resolution:
+    """Read what the resolve stage found; nothing was kept where that was nothing."""
+    return Resolution.model_validate_json(found) if found else Resolution()
 
 
 def text_digest(text: str) -> str:
@@ -80,7 +88,7 @@ def rank_from(row: tuple[Any, ...]) -> Rank:
 def statement_from(row: tuple[Any, ...]) -> Statement:
     """Read the columns of `STATEMENT`."""
     _, unit_id, revision, retraction, digest, source, event_id, explicit, recorded, token, content_key, body, found = row
-    resolution = Resolution.model_validate_json(found) if found else Resolution()
+    resolution = load_resolution(found)
     return Statement(
         unit_id=unit_id,
         rank=Rank(revision, bool(retraction), digest, source, event_id),
@@ -123,7 +131,7 @@ def known_unit(
 
 def stored_unit(known: KnownUnit, pid: int, resolution: bytes | None) -> StoredUnit:
     """Add what the resolve stage found."""
-    found = Resolution.model_validate_json(resolution) if resolution else Resolution()
+    found = load_resolution(resolution)
     return StoredUnit(known, pid, found.mentions, subject_key(known.unit), found.claims)
 
 

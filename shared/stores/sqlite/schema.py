@@ -20,7 +20,7 @@ CREATE TABLE watermark (
 CREATE TABLE scope (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, level TEXT NOT NULL, entity_id TEXT NOT NULL);
 CREATE INDEX scope_entity ON scope (entity_id);
 
--- What events said about units. past = 1: an older revision, kept as history. active = 1: a part of its document's
+-- What events said about units. past = 1: an older revision, kept as history; 2: only its name is kept. active = 1: a part of its document's
 -- current revision. A retraction has no body. Ids are never used twice: a statement never changes under its id.
 CREATE TABLE statement (
     id INTEGER PRIMARY KEY AUTOINCREMENT, unit_id TEXT NOT NULL, revision INTEGER NOT NULL, retraction INTEGER NOT NULL,
@@ -41,12 +41,17 @@ CREATE TABLE unit (
     session_id TEXT, turn INTEGER
 );
 CREATE INDEX unit_passage ON unit (passage, unit_id);
-CREATE INDEX unit_moment ON unit (scope, moment);
+CREATE INDEX unit_moment ON unit (scope, moment, unit_id);
+CREATE INDEX unit_time ON unit (moment, unit_id);
 CREATE INDEX unit_supersedes ON unit (supersedes) WHERE supersedes IS NOT NULL;
 CREATE INDEX unit_turn ON unit (session_id, turn, scope) WHERE turn IS NOT NULL;
 CREATE INDEX unit_document ON unit (document_id) WHERE document_id IS NOT NULL;
--- role 2: the unit is about this key; 1: it mentions it; 0: a link names it.
-CREATE TABLE incidence (key TEXT NOT NULL, unit INTEGER NOT NULL, role INTEGER NOT NULL, PRIMARY KEY (key, unit)) WITHOUT ROWID;
+-- By which keys units are found. about: 0 the unit's subject, 1 a mention or a link; age: minus its moment. In this order
+-- the newest unit about a key comes first.
+CREATE TABLE incidence (
+    key TEXT NOT NULL, about INTEGER NOT NULL, age INTEGER NOT NULL, unit_id TEXT NOT NULL, unit INTEGER NOT NULL,
+    PRIMARY KEY (key, about, age, unit_id)
+) WITHOUT ROWID;
 CREATE INDEX incidence_unit ON incidence (unit);
 
 CREATE TABLE document (

@@ -4,15 +4,16 @@ import sqlite3
 from typing import Any
 
 from schemas.graph import Contribution
-from schemas.messages import Mention, ReceiptOutcome
-from schemas.units import Scope, Unit
-from shared.contributions import removal, unit_contribution, unit_id_of
+from schemas.messages import ReceiptOutcome
+from schemas.units import Scope
+from shared.contributions import found_by, removal, unit_contribution, unit_id_of
 from shared.effects import Rank, Statement, kept_ranks
-from shared.identity import id_key
-from shared.mentions import subject_key
 from shared.stores.sqlite.index import Index
 from shared.stores.sqlite.rows import STATEMENT, insert_statement, rank_from, statement_from
 from shared.validity import Successor, held, supersession
+
+NAME_ONLY = 2
+"""Value of ``past`` for a statement of which only the name is kept."""
 
 _LIVE = (
     "unit_id, statement, passage, scope, type, revision, source, document_id, title, begins, ends, occurred_start, "
@@ -21,6 +22,7 @@ _LIVE = (
 _PUT = (
     f"INSERT INTO unit ({_LIVE}) VALUES ({', '.join('?' * 19)}) ON CONFLICT (unit_id) DO UPDATE SET "  # noqa: S608 - constants
     + ", ".join(f"{column} = excluded.{column}" for column in _LIVE.split(", ")[1:])
+    + " RETURNING id"
 )
 
 
@@ -32,6 +34,7 @@ class Units:
         self._tenant = tenant
         self._index = index
         self._statements: dict[int, Statement] = {}
+        self._now: dict[str, Statement | None] = {}
 
     def insert(self, statement: Statement) -> int:
         """Keep a statement; return its row id."""
@@ -44,27 +47,40 @@ class Units:
     def enter(self, statement: Statement) -> ReceiptOutcome:
         """Enter what is said about a unit that stands for itself, or its retraction."""
         rows = self._connection.execute(
-            "SELECT revision, retraction, digest, source, event_id, id FROM statement "
-            "WHERE unit_id = ? AND document_id IS NULL",
+            "SELECT revision, retraction, digest, source, event_id, id, past, document_id FROM statement WHERE unit_id = ?",
             (statement.unit_id,),
         ).fetchall()
+        if not rows:
+            return self._begin(statement)
+        rows = [row for row in rows if row[7] is None]
         standing = {rank_from(row[:5]): row[5] for row in rows}
         best = max(standing, default=None)
         again = next((rank for rank in standing if rank[1:] == statement.rank[1:]), None)
         if again is not None and again <= statement.rank:
             return ReceiptOutcome.UNCHANGED if again == best else ReceiptOutcome.STALE
         if again is not None:
-            self._forget([standing.pop(again)])  # the same event at an earlier place: the earliest counts
+            self._delete(standing.pop(again))  # the same event at an earlier place: the earliest counts
         kept = kept_ranks([*standing, statement.rank])
         if statement.rank not in kept:
             return ReceiptOutcome.STALE
-        self._forget([row_id for rank, row_id in standing.items() if rank not in kept])
+        forgotten = {row[5] for row in rows if row[6] == NAME_ONLY}
+        for rank, row_id in standing.items():
+            if rank not in kept and row_id not in forgotten:
+                self._forget(row_id)
         row_id = self.insert(statement)
         self._mark_past(statement.unit_id, row_id if kept[0] == statement.rank else standing[kept[0]])
         self.project(statement.unit_id)
         if kept[0] != statement.rank:
             return ReceiptOutcome.STALE
         return ReceiptOutcome.RETRACTED if statement.rank.retraction else ReceiptOutcome.STORED
+
+    def _begin(self, statement: Statement) -> ReceiptOutcome:
+        """Enter the first statement about a unit: the usual case, and nothing is there to compare it with."""
+        row_id = self.insert(statement)
+        if statement.rank.retraction:
+            return ReceiptOutcome.RETRACTED
+        self._put(statement.unit_id, statement, row_id, None)
+        return ReceiptOutcome.STORED
 
     def project(self, unit_id: str) -> bool:
         """Bring the live unit in line with the statements; return whether there is one."""
@@ -87,16 +103,24 @@ class Units:
 
     def contribution(self, unit_id: str, gone_at: int) -> Contribution:
         """Return what a unit contributes now; where it is gone, its removal at that revision."""
-        row = self._connection.execute("SELECT statement FROM unit WHERE unit_id = ?", (unit_id,)).fetchone()
-        if row is None:
+        statement = self._live(unit_id)
+        if statement is None:
             return removal(self._tenant, unit_id_of(unit_id), gone_at)
-        statement = self._statement(row[0])
         assert statement.unit is not None  # a live unit's statement has a body
         return unit_contribution(self._tenant, statement.unit, statement.rank.revision, statement.mentions)
 
     def is_live(self, unit_id: str) -> bool:
         """Tell whether there is a live unit of that id."""
+        if unit_id in self._now:
+            return self._now[unit_id] is not None
         return self._connection.execute("SELECT 1 FROM unit WHERE unit_id = ?", (unit_id,)).fetchone() is not None
+
+    def _live(self, unit_id: str) -> Statement | None:
+        """Return what makes a unit live; to be asked after `project`, for before it the statement may be gone."""
+        if unit_id not in self._now:
+            row = self._connection.execute("SELECT statement FROM unit WHERE unit_id = ?", (unit_id,)).fetchone()
+            self._now[unit_id] = self._statement(row[0]) if row else None
+        return self._now[unit_id]
 
     def _statement(self, row_id: int) -> Statement:
         if row_id not in self._statements:
@@ -117,11 +141,25 @@ class Units:
         for (content_key,) in rows:
             self._index.release_text(content_key)
 
-    def _forget(self, row_ids: list[int]) -> None:
-        for row_id in row_ids:
-            rows = self._connection.execute("DELETE FROM statement WHERE id = ? RETURNING content_key", (row_id,)).fetchall()
-            for (content_key,) in rows:
-                self._index.release_text(content_key)
+    def _forget(self, row_id: int) -> None:
+        """Keep nothing of a statement but its name, and that only where a redelivery could pass for news.
+
+        A revision that the producer gave tells a redelivery as old; one taken from the position would not.
+        """
+        row = self._connection.execute("SELECT explicit, content_key FROM statement WHERE id = ?", (row_id,)).fetchone()
+        self._index.release_text(row[1])
+        if row[0]:
+            self._delete(row_id)
+            return
+        self._connection.execute(
+            "UPDATE statement SET past = ?, body = NULL, resolution = NULL, content_key = NULL WHERE id = ?",
+            (NAME_ONLY, row_id),
+        )
+
+    def _delete(self, row_id: int) -> None:
+        rows = self._connection.execute("DELETE FROM statement WHERE id = ? RETURNING content_key", (row_id,)).fetchall()
+        for (content_key,) in rows:
+            self._index.release_text(content_key)
 
     def _put(self, unit_id: str, statement: Statement, row_id: int, live: tuple[Any, ...] | None) -> None:
         unit = statement.unit
@@ -131,7 +169,7 @@ class Units:
             self._leave(live)
         scope = self._index.scope_id(unit.scope)
         times = held(unit, statement.recorded_at)
-        self._connection.execute(
+        (number,) = self._connection.execute(
             _PUT,
             (
                 unit_id, row_id, self._index.passage_of(unit, statement.content_key), scope, unit.type.value,
@@ -139,14 +177,17 @@ class Units:
                 times.occurred_start, times.occurred_end, times.recorded, times.moment, times.start, unit.supersedes,
                 unit.session_id, unit.turn,
             ),
-        )  # fmt: skip
-        (number,) = self._connection.execute("SELECT id FROM unit WHERE unit_id = ?", (unit_id,)).fetchone()
+        ).fetchone()  # fmt: skip
+        self._now[unit_id] = statement
         self._connection.executemany(
-            "INSERT INTO incidence VALUES (?, ?, ?)",
-            [(key, number, role) for key, role in roles(unit, statement.mentions).items()],
+            "INSERT INTO incidence VALUES (?, ?, ?, ?, ?)",
+            [
+                (key, 0 if is_subject else 1, -times.moment, unit_id, number)
+                for key, is_subject in found_by(unit, statement.mentions).items()
+            ],
         )
         self._index.touch_neighbours(unit.session_id, unit.turn, scope)
-        self._refresh_supersession(unit_id)
+        self._refresh_supersession(unit_id, is_new=live is None)
         if unit.supersedes is not None:
             self._refresh_supersession(unit.supersedes)
 
@@ -163,13 +204,16 @@ class Units:
     def _remove(self, unit_id: str, live: tuple[Any, ...]) -> None:
         self._leave(live)
         self._connection.execute("DELETE FROM unit WHERE id = ?", (live[0],))
-        self._connection.execute("DELETE FROM contradiction WHERE ?1 IN (unit_a, unit_b)", (unit_id,))
+        self._connection.execute("DELETE FROM contradiction WHERE unit_a = ?1 OR unit_b = ?1", (unit_id,))
+        self._now[unit_id] = None
 
-    def _refresh_supersession(self, unit_id: str) -> None:
+    def _refresh_supersession(self, unit_id: str, *, is_new: bool = False) -> None:
         """Derive anew from when on a unit is superseded, and by which."""
         rows = self._connection.execute(
             "SELECT unit_id, scope.key, start FROM unit JOIN scope ON scope.id = unit.scope WHERE supersedes = ?", (unit_id,)
         ).fetchall()
+        if not rows and is_new:
+            return
         own = self._connection.execute(
             "SELECT scope.key FROM unit JOIN scope ON scope.id = unit.scope WHERE unit_id = ? "
             "AND (?2 OR superseded_from IS NOT NULL)",
@@ -182,11 +226,3 @@ class Units:
         self._connection.execute(
             "UPDATE unit SET superseded_from = ?, superseded_by = ? WHERE unit_id = ?", (since, by, unit_id)
         )
-
-
-def roles(unit: Unit, mentions: tuple[Mention, ...]) -> dict[str, int]:
-    """Return the keys by which a unit is found as being about an entity: 2 its subject, 1 a mention, 0 a link."""
-    found = {id_key(link.entity_id): 0 for link in unit.entity_links}
-    found |= {mention.key: 1 for mention in mentions if mention.key}
-    subject = subject_key(unit)
-    return found | {subject: 2} if subject else found

@@ -5,7 +5,7 @@ import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
@@ -19,7 +19,7 @@ from shared.contributions import unit_contribution
 from shared.embedder import Vectors
 from shared.errors import FolderReadOnly
 from shared.store import CONTRADICTIONS, Applied, Effect, FoundContradiction, StoredContradiction
-from shared.stores.sqlite import contradictions, declarations
+from shared.stores.sqlite import contradictions, declarations, schema
 from shared.stores.sqlite.apply import apply_effects, move_watermark
 from shared.stores.sqlite.connect import open_to_read, open_to_write, path_of, translated
 from shared.stores.sqlite.digest import digests
@@ -38,6 +38,7 @@ class SqliteWriter:
         self._folder = folder
         self._clock = clock
         self._files: OrderedDict[str, sqlite3.Connection] = OrderedDict()
+        self._readers: OrderedDict[str, sqlite3.Connection] = OrderedDict()
         self._write = ThreadPoolExecutor(max_workers=1, thread_name_prefix="knowledge-write")
         self._look_up = ThreadPoolExecutor(max_workers=1, thread_name_prefix="knowledge-look-up")
         try:
@@ -74,7 +75,8 @@ class SqliteWriter:
 
     async def close(self) -> None:
         """Finish what was begun, write the logs back and close the files."""
-        await self._in_thread(self._write, self._close)
+        await self._in_thread(self._look_up, self._close_readers)
+        await self._in_thread(self._write, self._close_files)
         await asyncio.to_thread(self._shut_down)
 
     async def _in_thread(self, executor: ThreadPoolExecutor, work: Callable[[], Result]) -> Result:
@@ -131,9 +133,11 @@ class SqliteWriter:
 
     def _digest(self, tenant: str) -> dict[str, str]:
         with self._reading(tenant) as connection:
-            if connection is None:
-                connection = open_to_write(path_of(self._folder, tenant))
-            return digests(connection)
+            if connection is not None:
+                return digests(connection)
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as nothing:
+            schema.prepare(nothing, tenant)
+            return digests(nothing)
 
     @contextmanager
     def _transaction(self, tenant: str) -> Iterator[sqlite3.Connection]:
@@ -151,26 +155,36 @@ class SqliteWriter:
     @contextmanager
     def _reading(self, tenant: str) -> Iterator[sqlite3.Connection | None]:
         """Hold a read transaction on a connection of its own, so that a look-up never waits for a write."""
-        connection = open_to_read(path_of(self._folder, tenant))
+        connection = self._readers.pop(tenant, None) or open_to_read(path_of(self._folder, tenant))
         if connection is None:
             yield None
             return
+        self._keep_open(self._readers, tenant, connection)
         with translated():
+            connection.execute("BEGIN")
             try:
-                connection.execute("BEGIN")
                 yield connection
             finally:
-                connection.close()
+                connection.execute("ROLLBACK")
 
     def _file(self, tenant: str) -> sqlite3.Connection:
         connection = self._files.pop(tenant, None) or open_to_write(path_of(self._folder, tenant))
-        self._files[tenant] = connection
-        while len(self._files) > OPEN_FILES:
-            _, oldest = self._files.popitem(last=False)
-            oldest.close()
+        self._keep_open(self._files, tenant, connection)
         return connection
 
-    def _close(self) -> None:
+    def _keep_open(
+        self, files: OrderedDict[str, sqlite3.Connection], tenant: str, connection: sqlite3.Connection
+    ) -> None:
+        files[tenant] = connection
+        while len(files) > OPEN_FILES:
+            _, oldest = files.popitem(last=False)
+            oldest.close()
+
+    def _close_readers(self) -> None:
+        while self._readers:
+            self._readers.popitem()[1].close()
+
+    def _close_files(self) -> None:
         with translated():
             while self._files:
                 _, connection = self._files.popitem()

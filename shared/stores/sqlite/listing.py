@@ -1,0 +1,78 @@
+"""Units in order: about an entity, and by time."""
+
+import sqlite3
+from collections.abc import Iterable
+
+from shared.store import PassageHit
+from shared.stores.sqlite.filters import Candidate, Scoped
+
+ABOUT, MENTIONED = 1.0, 0.5
+SCOPES_APART = 32
+"""Scopes that are read one by one along their own index; more are read together along time."""
+GROWTH = 4
+
+_ABOUT = """
+SELECT passage.pid, passage.id, incidence.about FROM incidence
+CROSS JOIN unit ON unit.id = incidence.unit JOIN passage ON passage.id = unit.passage
+WHERE incidence.key = :key AND {conditions} ORDER BY incidence.about, incidence.age, incidence.unit_id LIMIT :count
+"""
+_IN_SCOPE = """
+SELECT passage.pid, passage.id, unit.moment, unit.unit_id FROM unit INDEXED BY unit_moment
+JOIN passage ON passage.id = unit.passage
+WHERE unit.scope = :scope AND {conditions} ORDER BY unit.moment {order}, unit.unit_id LIMIT :count
+"""
+_IN_TIME = """
+SELECT passage.pid, passage.id, unit.moment, unit.unit_id FROM unit INDEXED BY unit_time
+JOIN passage ON passage.id = unit.passage
+WHERE {conditions} ORDER BY unit.moment {order}, unit.unit_id LIMIT :count
+"""
+
+
+def about(connection: sqlite3.Connection, key: str, where: Scoped, limit: int) -> list[PassageHit]:
+    """Return passages about a key before those that mention it, newest first."""
+    count = 2 * limit
+    while True:
+        rows = connection.execute(
+            _ABOUT.format(conditions=where.conditions), {**where.values, "key": key, "count": count}
+        ).fetchall()
+        found = _first_of_each(
+            Candidate(pid, row, MENTIONED if mentioned else ABOUT) for pid, row, mentioned in rows
+        )
+        if len(found) >= limit or len(rows) < count:
+            return where.hits(connection, found[:limit])
+        count *= GROWTH
+
+
+def latest(connection: sqlite3.Connection, where: Scoped, limit: int, *, oldest_first: bool) -> list[PassageHit]:
+    """Return passages by the time of their newest (or oldest) unit that passes. ``score``: seconds since 1970."""
+    count = 2 * limit
+    while True:
+        rows = _by_time(connection, where, count, oldest_first=oldest_first)
+        found = _first_of_each(Candidate(pid, row, moment / 1e6) for pid, row, moment, _ in rows)
+        if len(found) >= limit or len(rows) < count:
+            return where.hits(connection, found[:limit])
+        count *= GROWTH
+
+
+def _by_time(
+    connection: sqlite3.Connection, where: Scoped, count: int, *, oldest_first: bool
+) -> list[tuple[int, int, int, str]]:
+    order = "ASC" if oldest_first else "DESC"
+    if len(where.scope_ids) > SCOPES_APART:
+        query = _IN_TIME.format(conditions=where.conditions, order=order)
+        return connection.execute(query, {**where.values, "count": count}).fetchall()
+    query = _IN_SCOPE.format(conditions=where.conditions, order=order)
+    rows = [
+        row
+        for scope in where.scope_ids
+        for row in connection.execute(query, {**where.values, "scope": scope, "count": count})
+    ]
+    sign = 1 if oldest_first else -1
+    return sorted(rows, key=lambda row: (sign * row[2], row[3]))[:count]
+
+
+def _first_of_each(candidates: Iterable[Candidate]) -> list[Candidate]:
+    first: dict[int, Candidate] = {}
+    for candidate in candidates:
+        first.setdefault(candidate.pid, candidate)
+    return list(first.values())
