@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from query.boosts import BoostBasis, boost
+from query.graph_arm import Reached
 from schemas.answers import Result, ScoreTerm
 from schemas.units import Sensitivity
 from shared.store import PassageHit, StoredUnit
@@ -13,8 +14,18 @@ from shared.store import PassageHit, StoredUnit
 RRF_K: Final = 10
 """Measured better than 60 on all eight sets (models.md, 3)."""
 
-RRF_PREFIX: Final = "rrf."
-"""Terms of this prefix are summed; all others multiply the sum."""
+SUMMED: Final = ("rrf.", "graph.")
+"""Terms whose names begin so are summed; all others multiply the sum."""
+
+LIFT_SHARE: Final = 0.7
+LIFT_GAIN: Final = 2.0
+"""What the graph leads to by titles is lifted to at most 70 % of the best direct hit's score: it comes in among the first
+ten and overtakes no hit at the top. Measured on the shared half of 2Wiki: recall@10 from 74.5 to 95.8, MRR unchanged;
+reciprocal rank of the graph's list gives 93.8, and costs LoCoMo 4 points of recall, where it has nothing to say."""
+
+RANK_NUDGE: Final = 0.1
+NUDGE_SHARE: Final = 0.25
+"""What PageRank finds near adds a little (MRR of StackFAQ +2, of 2Wiki +1), at most a quarter of the best score."""
 
 
 @dataclass
@@ -49,15 +60,44 @@ def fuse_ranks(
         if weight <= 0:
             continue
         for rank, hit in enumerate(arms[arm], start=1):
-            term = ScoreTerm(name=f"{RRF_PREFIX}{arm}", value=weight / (RRF_K + rank), detail=f"rank {rank}")
+            term = ScoreTerm(name=f"rrf.{arm}", value=weight / (RRF_K + rank), detail=f"rank {rank}")
             fused.setdefault(hit.passage_id, []).append(term)
     return {passage: tuple(terms) for passage, terms in fused.items()}
 
 
+def lift_by_graph(
+    fused: Mapping[int, tuple[ScoreTerm, ...]], reached: Sequence[Reached], weight: float = 1.0
+) -> dict[int, tuple[ScoreTerm, ...]]:
+    """Add to fused scores what the graph leads to: a nudge by rank, and a lift by titles to a bounded height.
+
+    Without a direct hit nothing bounds the heights, and a best score of 1 / (k + 1) is assumed. Weight 0 removes the arm.
+    """
+    lifted = dict(fused)
+    if weight <= 0:
+        return lifted
+    best = max((score_of(terms) for terms in fused.values()), default=1 / (RRF_K + 1))
+    for one in reached:
+        terms = fused.get(one.hit.passage_id, ())
+        nudge = _bounded(weight * RANK_NUDGE * one.ranked, NUDGE_SHARE * best)
+        height = _bounded(weight * LIFT_GAIN * one.handed, LIFT_SHARE * best)
+        lift = max(0.0, height - score_of(terms))
+        added = (
+            ScoreTerm(name="graph.near", value=nudge, detail="by rank around the question's entities"),
+            ScoreTerm(name="graph.lift", value=lift, detail="named by a good hit"),
+        )
+        lifted[one.hit.passage_id] = (*terms, *(term for term in added if term.value > 0))
+    return {passage: terms for passage, terms in lifted.items() if terms}
+
+
+def _bounded(value: float, bound: float) -> float:
+    """Smoothly at most ``bound``, and near ``value`` where that is small: order is kept, ties are not made."""
+    return bound * math.tanh(value / bound)
+
+
 def score_of(terms: Sequence[ScoreTerm]) -> float:
-    """Return (sum of the rrf terms) × (product of the others): the score that the terms spell out. No terms: 0."""
-    summed = math.fsum(term.value for term in terms if term.name.startswith(RRF_PREFIX))
-    return summed * math.prod(term.value for term in terms if not term.name.startswith(RRF_PREFIX))
+    """Return (sum of the terms in ``SUMMED``) × (product of the others): the score that the terms spell out. No terms: 0."""
+    summed = math.fsum(term.value for term in terms if term.name.startswith(SUMMED))
+    return summed * math.prod(term.value for term in terms if not term.name.startswith(SUMMED))
 
 
 def best_passages(fused: Mapping[int, tuple[ScoreTerm, ...]], limit: int) -> list[int]:

@@ -6,7 +6,9 @@ the entities around them, and passages about those come in. In both a passage mu
 more passages an entity has, the less each of them gets.
 """
 
+import asyncio
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -34,16 +36,30 @@ HIT_SEED: Final = 0.5
 """Restart weight of an entity named in the question, and of one named in the best hit (then 1/(rank + 1) of it)."""
 
 
+@dataclass(frozen=True)
+class Reached:
+    """A passage that the graph leads to: how strongly by titles, and how strongly by rank. Both 0 or more."""
+
+    hit: PassageHit
+    handed: float
+    ranked: float
+
+
 @dataclass
 class _Reach:
-    """Candidate passages with the strength that reached them; ``ways`` for the explanation."""
+    """Strengths on their way: summed over all that lead to a passage."""
 
-    strength: dict[int, float] = field(default_factory=dict)
     hits: dict[int, PassageHit] = field(default_factory=dict)
+    handed: dict[int, float] = field(default_factory=lambda: defaultdict(float))
+    ranked: dict[int, float] = field(default_factory=lambda: defaultdict(float))
 
-    def add(self, hit: PassageHit, strength: float) -> None:
-        self.hits.setdefault(hit.passage_id, hit)
-        self.strength[hit.passage_id] = self.strength.get(hit.passage_id, 0.0) + strength
+    def strongest(self, limit: int) -> list[Reached]:
+        reached = [
+            Reached(hit, self.handed.get(passage, 0.0), self.ranked.get(passage, 0.0))
+            for passage, hit in self.hits.items()
+        ]
+        reached.sort(key=lambda one: (-(one.handed + RANK_SHARE * one.ranked), one.hit.passage_id))
+        return [one for one in reached if one.handed + one.ranked > 0][:limit]
 
 
 async def expand(
@@ -55,15 +71,14 @@ async def expand(
     vector: Vector,
     where: SearchFilter,
     limit: int,
-) -> list[PassageHit]:
-    """Return passages that the seeds and the question's entities lead to, best first, ties by passage id.
+) -> list[Reached]:
+    """Return passages that the seeds and the question's entities lead to, strongest first, ties by passage id.
 
-    ``seeds``: the best hits of the other arms, best first. Scores are strengths, comparable within one call only.
-    No seeds and no entities: empty.
+    ``seeds``: the best hits of the other arms, best first. No seeds and no entities: empty.
     """
     seeds = seeds[:SEEDS]
     mentioned = [_mentioned_keys(unit, graph) for _, unit in seeds]
-    ranked = _ranked_entities(seeds, mentioned, entities, graph, where)
+    ranked = await asyncio.to_thread(_ranked_entities, seeds, mentioned, entities, graph, where)
     wanted = sorted({key for keys in mentioned for key in keys} | {key for keys, _ in ranked for key in keys})
     if not wanted:
         return []
@@ -72,12 +87,7 @@ async def expand(
     reach = _Reach()
     _hand_on_titles(reach, seeds, mentioned, about, near)
     _hand_on_rank(reach, ranked, about, near)
-    order = sorted(reach.strength, key=lambda passage: (-reach.strength[passage], passage))
-    return [
-        PassageHit(passage, reach.strength[passage], reach.hits[passage].unit_ids)
-        for passage in order[:limit]
-        if reach.strength[passage] > 0
-    ]
+    return reach.strongest(limit)
 
 
 def _mentioned_keys(unit: StoredUnit, graph: GraphSnapshot) -> tuple[str, ...]:
@@ -110,7 +120,8 @@ def _hand_on_titles(
         }
         share = HANDED_ON / (rank + 1) * 2 / math.sqrt(max(1, len(neighbours)))
         for passage, hit in neighbours.items():
-            reach.add(hit, share * max(0.0, near.get(passage, 0.0)))
+            reach.hits.setdefault(passage, hit)
+            reach.handed[passage] += share * max(0.0, near.get(passage, 0.0))
 
 
 def _ranked_entities(
@@ -151,4 +162,5 @@ def _hand_on_rank(
                     hits[hit.passage_id] = hit
         specificity = 1 / math.sqrt(max(1, len(hits)))
         for passage, hit in hits.items():
-            reach.add(hit, RANK_SHARE * weight * specificity * hit.score * max(0.0, near.get(passage, 0.0)))
+            reach.hits.setdefault(passage, hit)
+            reach.ranked[passage] += weight * specificity * hit.score * max(0.0, near.get(passage, 0.0))

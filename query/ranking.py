@@ -8,10 +8,10 @@ from query.biases import ARM_WEIGHTS
 from query.boosts import BoostBasis, identifiers_in
 from query.conflicts import contested_ids, read_contradictions
 from query.duplicates import merge_duplicates
-from query.fuse import Candidate, best_passages, candidates_of, fuse_ranks, rank_candidates, result_of
+from query.fuse import Candidate, best_passages, candidates_of, fuse_ranks, lift_by_graph, rank_candidates, result_of
 from query.gate import FAR, Verdict, judge
 from query.inquiry import Inquiry
-from query.retrieval import Found
+from query.retrieval import GRAPH, Found
 from schemas.answers import LostSource, Result, ScopeWeight
 from schemas.intent import AnswerFormat, Intent
 from shared.errors import CortexError
@@ -47,7 +47,9 @@ async def rank(
     """Fuse, merge near-duplicates, boost, judge, and note what is contested."""
     question = inquiry.question
     readable = frozenset(weight.scope for weight in weights)
-    fused = fuse_ranks(found.arms, ARM_WEIGHTS[intent.purpose])
+    arm_weights = ARM_WEIGHTS[intent.purpose]
+    direct = fuse_ranks({result.arm: result.hits for result in found.base}, arm_weights)
+    fused = lift_by_graph(direct, found.reached, arm_weights.get(GRAPH, 1.0))
     shaped = intent.format is not AnswerFormat.DEFAULT
     order = best_passages(fused, max(POOL, POOL_A_RESULT * question.limit, 2 * WIDE if shaped else 0))
     ids = {hit.passage_id: hit.unit_ids for hits in found.arms.values() for hit in hits}

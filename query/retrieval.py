@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal
 
 import structlog
 
 from query.biases import ARM_WEIGHTS
 from query.fuse import best_passages, fuse_ranks
-from query.graph_arm import SEEDS, expand
+from query.graph_arm import SEEDS, Reached, expand
 from query.search import DEPTH, ArmResult, SearchPlan, search_arm
 from schemas.answers import EntityMatch, LostSource
 from schemas.intent import Purpose
@@ -34,10 +34,12 @@ GRAPH: Final = "graph"
 
 @dataclass(frozen=True)
 class Found:
-    """What the arms brought. ``vector`` None: the question could not be embedded. ``base``: the arms that stand alone."""
+    """What the arms brought. ``vector`` None: the question could not be embedded. ``base``: the arms that
+    stand alone; ``reached``: what the graph leads to from their hits."""
 
     arms: Mapping[str, Sequence[PassageHit]]
     base: tuple[ArmResult, ...]
+    reached: tuple[Reached, ...]
     lost: tuple[LostSource, ...]
     vector: Vector | None
 
@@ -75,10 +77,10 @@ class Retrieval:
 
     async def expand(
         self, base: Sequence[ArmResult], entities: Sequence[EntityMatch], vector: Vector | None
-    ) -> ArmResult:
+    ) -> tuple[tuple[Reached, ...], tuple[LostSource, ...]]:
         """Run the graph arm from the best hits of the others. Without a vector nothing can say what is near: empty."""
         if vector is None:
-            return ArmResult(GRAPH)
+            return (), ()
         broken = {source.scope for result in base for source in result.lost}
         where = replace(self.plan.where, scopes=frozenset(self.plan.where.scopes - broken))
         left = max(0.0, self.graph_deadline - self.plan.clock.monotonic())
@@ -97,14 +99,13 @@ class Retrieval:
                     self.snapshot, self.graph, seeds=seeds, entities=entities, vector=vector, where=where, limit=DEPTH
                 )
         except TimeoutError:
-            return ArmResult(GRAPH, lost=(LostSource(stage="search", arm=GRAPH, reason="timeout"),))
+            return (), (_lost_graph("timeout", "no answer in time"),)
         except CortexError as error:
-            return ArmResult(GRAPH, lost=(LostSource(stage="search", arm=GRAPH, reason="error", detail=str(error)),))
+            return (), (_lost_graph("error", str(error)),)
         except Exception as error:  # noqa: BLE001 - the other arms answer without this one; its loss is named
             log.exception("search.arm_failed", arm=GRAPH)
-            detail = type(error).__name__
-            return ArmResult(GRAPH, lost=(LostSource(stage="search", arm=GRAPH, reason="error", detail=detail),))
-        return ArmResult(GRAPH, tuple(hits))
+            return (), (_lost_graph("error", type(error).__name__),)
+        return tuple(hits), ()
 
 
 @dataclass(frozen=True)
@@ -135,12 +136,12 @@ class RunningArms:
         vector = None
         if self.embedding.done() and not self.embedding.cancelled() and self.embedding.exception() is None:
             vector = self.embedding.result()
-        graph = await self.retrieval.expand(base, entities, vector)
-        results = (*base, graph)
+        reached, lost = await self.retrieval.expand(base, entities, vector)
         return Found(
-            arms={result.arm: result.hits for result in results},
+            arms={**{result.arm: result.hits for result in base}, GRAPH: tuple(one.hit for one in reached)},
             base=base,
-            lost=tuple(source for result in results for source in result.lost),
+            reached=reached,
+            lost=(*(source for result in base for source in result.lost), *lost),
             vector=vector,
         )
 
@@ -149,6 +150,10 @@ class RunningArms:
         for task in (self.keyword, self.vector):
             task.cancel()
         await asyncio.gather(self.keyword, self.vector, return_exceptions=True)
+
+
+def _lost_graph(reason: Literal["error", "timeout"], detail: str) -> LostSource:
+    return LostSource(stage="search", arm=GRAPH, reason=reason, detail=detail)
 
 
 def _without_vector(reason: str, detail: str) -> ArmResult:

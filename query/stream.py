@@ -57,6 +57,14 @@ Value = TypeVar("Value")
 _log = structlog.get_logger("cortex.query")
 
 
+class Heartbeat(ServerSentEvent):
+    """A comment without the empty line that ends a message: with it some clients report a message without data."""
+
+    def encode(self) -> bytes:
+        """Write the comment."""
+        return b": ping\n"
+
+
 class Answers(Protocol):
     """What answers questions: the assembly."""
 
@@ -211,7 +219,7 @@ class AnswerStream(Response):
             response = EventSourceResponse(
                 self._messages(first, queue_out),
                 ping=self._desk.times.heartbeat_s,
-                ping_message_factory=lambda: ServerSentEvent(comment="ping", sep="\n"),
+                ping_message_factory=Heartbeat,
                 sep="\n",
                 send_timeout=self._desk.times.send_s,
                 shutdown_event=closing,

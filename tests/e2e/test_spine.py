@@ -40,11 +40,20 @@ def stream(product, question):
 def test_the_company_answers_its_golden_questions(company, golden):
     options = {"principal": golden.principal} if golden.principal else {}
     answer = company.ask(golden.question, **options)
-    assert set(golden.expected) <= set(ids(answer))
+    merged = {other for result in answer["results"] for other in result["also"]}
+    assert set(golden.expected) <= set(ids(answer)) | merged
     assert not set(golden.absent) & set(ids(answer))
     if golden.conflict:
         pairs = {tuple(sorted(side["unit_id"] for side in conflict["sides"])) for conflict in answer["conflicts"]}
         assert golden.conflict in pairs
+
+
+def test_one_statement_from_two_sources_is_one_result_with_two_sources(company):
+    """Case C10: said again is corroboration, not another unit in the answer."""
+    answer = company.ask("when does the summer timetable start?")
+    (result,) = [result for result in answer["results"] if "summer timetable starts" in result["text"]]
+    assert {result["unit_id"], *result["also"]} == {"fact-011", "fact-012"}
+    assert result["corroborations"] == 2
 
 
 def test_every_citation_leads_to_the_text_it_quotes(company):

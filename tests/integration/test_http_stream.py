@@ -146,8 +146,19 @@ async def test_a_heartbeat_keeps_an_idle_stream_alive(client, answers):
             async for line in response.aiter_lines():
                 if line == ": ping":
                     break
+            assert line == ": ping"
     await nothing_runs(client)
     assert answers.begun == answers.ended
+
+
+async def test_a_heartbeat_is_no_message(client, answers):
+    """Not even an empty one, to a reader that keeps the last id."""
+    async with aconnect_sse(client, "POST", STREAM, json={"q": "hold"}) as source:
+        messages = source.aiter_sse()
+        await anext(messages)
+        pings = asyncio.create_task(asyncio.wait_for(anext(messages), 0.5))
+        with pytest.raises(TimeoutError):
+            await pings
 
 
 async def test_a_client_that_leaves_after_the_first_event_stops_the_work(client, answers):

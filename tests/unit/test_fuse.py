@@ -9,8 +9,19 @@ from hypothesis import strategies as st
 
 from query.boosts import BOUND, BoostBasis, boost, identifiers_in
 from query.duplicates import merge_duplicates, negations
-from query.fuse import RRF_K, best_passages, candidates_of, fuse_ranks, rank_candidates, result_of, score_of
+from query.fuse import (
+    LIFT_SHARE,
+    RRF_K,
+    best_passages,
+    candidates_of,
+    fuse_ranks,
+    lift_by_graph,
+    rank_candidates,
+    result_of,
+    score_of,
+)
 from query.gate import judge
+from query.graph_arm import Reached
 from schemas.intent import Intent, Purpose
 from schemas.times import Moment
 from schemas.units import Origin, SourceType, UnitType
@@ -98,9 +109,11 @@ def test_boosts_stay_within_their_bound_and_their_product_is_the_score(
         identifiers=frozenset({"cache_ttl"}),
     )
     (ranked,) = rank_candidates([one], weighed)
-    factors = [term.value for term in ranked.terms if not term.name.startswith("rrf.")]
+    factors = [term.value for term in ranked.terms if not term.name.startswith(("rrf.", "graph."))]
     assert 1 - BOUND - 1e-9 <= math.prod(factors) <= 1 + BOUND + 1e-9
-    assert ranked.score == pytest.approx(sum(t.value for t in ranked.terms if t.name == "rrf.keyword") * math.prod(factors))
+    assert ranked.score == pytest.approx(
+        sum(t.value for t in ranked.terms if t.name == "rrf.keyword") * math.prod(factors)
+    )
     assert len({term.name for term in ranked.terms}) == len(ranked.terms)
 
 
@@ -217,6 +230,40 @@ def test_a_unit_that_supersedes_is_named_only_where_it_may_be_seen():
         candidate(superseded_by="u9"), 1, basis=basis(), contested=True, visible=frozenset({"u9"}), explain=False
     )
     assert (shown.status, shown.superseded_by) == ("superseded", "u9")
+
+
+def reached(passage, *, handed=0.0, ranked=0.0):
+    return Reached(hits(passage)[0], handed, ranked)
+
+
+class TestGraphLift:
+    def test_what_the_graph_leads_to_comes_in_below_the_best_direct_hit(self):
+        direct = fuse_ranks({"keyword": hits(1, 2, 3), "vector": hits(1, 3, 2)}, {})
+        lifted = lift_by_graph(direct, [reached(9, handed=5.0)], 1.0)
+        assert best_passages(lifted, 2)[0] == 1
+        assert score_of(lifted[9]) == pytest.approx(LIFT_SHARE * score_of(direct[1]), rel=1e-3)
+
+    @given(st.floats(0, 10), st.floats(0, 10), st.permutations(range(6)))
+    def test_it_never_lowers_a_hit_nor_overtakes_the_best_by_titles_alone(self, handed, ranked, order):
+        direct = fuse_ranks({"keyword": hits(*order)}, {})
+        lifted = lift_by_graph(direct, [reached(passage, handed=handed) for passage in (order[3], 99)])
+        assert best_passages(lifted, 1) == [order[0]]
+        nudged = lift_by_graph(direct, [reached(passage, handed=handed, ranked=ranked) for passage in order])
+        assert all(score_of(nudged[passage]) >= score_of(direct[passage]) for passage in order)
+
+    def test_a_stronger_tie_never_scores_less(self):
+        direct = fuse_ranks({"keyword": hits(1, 2)}, {})
+        scores = [score_of(lift_by_graph(direct, [reached(9, handed=h)])[9]) for h in (0.01, 0.1, 0.5, 2.0)]
+        assert scores == sorted(scores)
+        assert len(set(scores)) == len(scores)
+
+    def test_weight_zero_removes_the_arm_and_no_strength_adds_nothing(self):
+        direct = fuse_ranks({"keyword": hits(1)}, {})
+        assert lift_by_graph(direct, [reached(9, handed=1.0)], 0.0) == direct
+        assert lift_by_graph(direct, [reached(9)]) == direct
+
+    def test_without_a_direct_hit_the_graph_still_brings_its_own(self):
+        assert best_passages(lift_by_graph({}, [reached(9, handed=1.0), reached(8, handed=0.5)]), 5) == [9, 8]
 
 
 class TestGate:
