@@ -78,8 +78,3 @@ HALF_LIFE_DAYS: Final[Mapping[UnitType, float]] = {
     UnitType.SUMMARY: 60,
 }
 """After how many days a unit of a type counts as half as fresh (plan A, 1.2)."""
-
-ARM_WEIGHTS: Final[Mapping[Purpose, Mapping[str, float]]] = {
-    purpose: {"keyword": 1.0, "vector": 1.0, "graph": 1.0} for purpose in Purpose
-}
-"""How much each arm's list counts in fusion, by purpose."""

@@ -60,7 +60,7 @@ def fuse_ranks(
         if weight <= 0:
             continue
         for rank, hit in enumerate(arms[arm], start=1):
-            term = ScoreTerm(name=f"rrf.{arm}", value=weight / (RRF_K + rank), detail=f"rank {rank}")
+            term = ScoreTerm(name=f"rrf.{arm}", value=weight / (RRF_K + rank), detail=f"rank {rank}, weight {weight:g}")
             fused.setdefault(hit.passage_id, []).append(term)
     return {passage: tuple(terms) for passage, terms in fused.items()}
 

@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from query.biases import ARM_WEIGHTS
+from query.arms import GRAPH, VECTOR, arm_weights
 from query.boosts import BoostBasis, identifiers_in
 from query.conflicts import contested_ids, read_contradictions
 from query.duplicates import merge_duplicates
 from query.fuse import Candidate, best_passages, candidates_of, fuse_ranks, lift_by_graph, rank_candidates, result_of
 from query.gate import FAR, Verdict, judge
 from query.inquiry import Inquiry
-from query.retrieval import GRAPH, Found
+from query.retrieval import Found
 from schemas.answers import LostSource, Result, ScopeWeight
 from schemas.intent import AnswerFormat, Intent
 from shared.errors import CortexError
@@ -47,9 +47,9 @@ async def rank(
     """Fuse, merge near-duplicates, boost, judge, and note what is contested."""
     question = inquiry.question
     readable = frozenset(weight.scope for weight in weights)
-    arm_weights = ARM_WEIGHTS[intent.purpose]
-    direct = fuse_ranks({result.arm: result.hits for result in found.base}, arm_weights)
-    fused = lift_by_graph(direct, found.reached, arm_weights.get(GRAPH, 1.0))
+    weighed = arm_weights(intent.purpose, found.arms[VECTOR])
+    direct = fuse_ranks({result.arm: result.hits for result in found.base}, weighed)
+    fused = lift_by_graph(direct, found.reached, weighed[GRAPH])
     shaped = intent.format is not AnswerFormat.DEFAULT
     order = best_passages(fused, max(POOL, POOL_A_RESULT * question.limit, 2 * WIDE if shaped else 0))
     ids = {hit.passage_id: hit.unit_ids for hits in found.arms.values() for hit in hits}

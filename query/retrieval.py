@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 import structlog
 
-from query.biases import ARM_WEIGHTS
+from query.arms import GRAPH, KEYWORD, VECTOR, arm_weights
 from query.fuse import best_passages, fuse_ranks
 from query.graph_arm import SEEDS, Reached, expand
 from query.search import DEPTH, ArmResult, SearchPlan, search_arm
@@ -27,15 +27,12 @@ EARLY: Final = 3
 
 EARLY_CHARS: Final = 300
 
-KEYWORD: Final = "keyword"
-VECTOR: Final = "vector"
-GRAPH: Final = "graph"
-
 
 @dataclass(frozen=True)
 class Found:
     """What the arms brought. ``vector`` None: the question could not be embedded. ``base``: the arms that
-    stand alone; ``reached``: what the graph leads to from their hits."""
+    stand alone; ``reached``: what the graph leads to from their hits.
+    """
 
     arms: Mapping[str, Sequence[PassageHit]]
     base: tuple[ArmResult, ...]
@@ -86,7 +83,8 @@ class Retrieval:
         left = max(0.0, self.graph_deadline - self.plan.clock.monotonic())
         try:
             async with asyncio.timeout(left):
-                fused = fuse_ranks({result.arm: result.hits for result in base}, ARM_WEIGHTS[self.purpose])
+                arms = {result.arm: result.hits for result in base}
+                fused = fuse_ranks(arms, arm_weights(self.purpose, arms[VECTOR]))
                 best = best_passages(fused, SEEDS)
                 by_id = {hit.passage_id: hit for result in reversed(base) for hit in result.hits}
                 units = await self.snapshot.units({by_id[passage].unit_ids[0] for passage in best})
@@ -102,7 +100,7 @@ class Retrieval:
             return (), (_lost_graph("timeout", "no answer in time"),)
         except CortexError as error:
             return (), (_lost_graph("error", str(error)),)
-        except Exception as error:  # noqa: BLE001 - the other arms answer without this one; its loss is named
+        except Exception as error:
             log.exception("search.arm_failed", arm=GRAPH)
             return (), (_lost_graph("error", type(error).__name__),)
         return tuple(hits), ()

@@ -102,7 +102,9 @@ class MemoryStore:
         live = state.all_live()
         rows: dict[str, list[object]] = {
             "units": [
-                [said.rank.source, said.rank.event_id, model_json(said.unit)] for said in live.values() if said.unit is not None
+                [said.rank.source, said.rank.event_id, model_json(said.unit)]
+                for said in live.values()
+                if said.unit is not None
             ],
             "tombstones": [
                 [unit_id, own[0].rank.revision if own[0].explicit else None]

@@ -14,6 +14,7 @@ from shared.contributions import found_by
 from shared.effects import Statement
 from shared.embedder import Vector, Vectors
 from shared.memberships import LEVELS, walk
+from shared.mentions import subject_key
 from shared.passages import index_terms, passage_id, passage_key, telling_terms
 from shared.similarity import cosines
 from shared.store import (
@@ -26,7 +27,6 @@ from shared.store import (
     StoredContradiction,
     StoredUnit,
 )
-from shared.mentions import subject_key
 from shared.validity import Held, Successor, from_micros, held, micros, passes, supersession
 
 BM25_K1, BM25_B = 1.2, 0.75
@@ -159,7 +159,9 @@ class MemorySnapshot:
         """Return the cosine similarity of each passage."""
         found = await self.passage_vectors(passage_ids)
         return {
-            pid: float(cosines(vectors, query).max()) for pid, vectors in found.items() if vectors.shape[1] == len(query)
+            pid: float(cosines(vectors, query).max())
+            for pid, vectors in found.items()
+            if vectors.shape[1] == len(query)
         }
 
     async def passage_vectors(self, passage_ids: Collection[int]) -> dict[int, Vectors]:
@@ -234,7 +236,9 @@ class MemorySnapshot:
                 continue
             if unit_ids is not None and not set(unit_ids) & set(pair.units):
                 continue
-            if scopes is not None and not (stands and all(self._live[side].unit.scope.key in scopes for side in pair.units)):
+            if scopes is not None and not (
+                stands and all(self._live[side].unit.scope.key in scopes for side in pair.units)
+            ):
                 continue
             stored = StoredContradiction(pair, recorded_at, stands and self._holds(pair))
             if stored.open or not open_only:
@@ -310,9 +314,7 @@ class MemorySnapshot:
     def _holds(self, pair: FoundContradiction) -> bool:
         sides = [self._live[side] for side in pair.units]
         now = micros(self._now)
-        return all(
-            side.superseded_by is None and (side.times.ends is None or side.times.ends > now) for side in sides
-        )
+        return all(side.superseded_by is None and (side.times.ends is None or side.times.ends > now) for side in sides)
 
     def _partners(self, unit_id: str) -> tuple[str, ...]:
         found = set()

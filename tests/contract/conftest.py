@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.contract.knowledge_events import NOW, Store, open_store
 from shared.clock import ManualClock
+from tests.contract.knowledge_events import NOW, Store, open_store
 
 
 @pytest.fixture(params=["memory", "sqlite"])

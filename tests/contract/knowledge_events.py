@@ -153,7 +153,9 @@ class Store:
         wanted = [effect for effect in self.said if effect.message.position.number in numbers]
         return await self.writer.apply(tenant, wanted)
 
-    async def keyword(self, question: str, filter_: SearchFilter | None = None, limit: int = 10) -> list[tuple[str, ...]]:
+    async def keyword(
+        self, question: str, filter_: SearchFilter | None = None, limit: int = 10
+    ) -> list[tuple[str, ...]]:
         """Return the units of each passage that a question's words find."""
         async with self.reader.snapshot(TENANT) as snapshot:
             hits = await snapshot.keyword(query_terms(question), filter_ or where(), limit)

@@ -48,7 +48,11 @@ async def test_a_declaration_contributes_its_names_folded(store):
     (applied,) = await store.apply(entity("sys-1", "system", "System Admin", aliases=["SysAdmin"]))
     (contribution,) = applied.contributions
     assert (applied.receipt.outcome, contribution.id) == (Outcome.DECLARED, "entity:sys-1")
-    assert (contribution.entity_id, contribution.entity_type, contribution.entity_name) == ("sys-1", "system", "System Admin")
+    assert (contribution.entity_id, contribution.entity_type, contribution.entity_name) == (
+        "sys-1",
+        "system",
+        "System Admin",
+    )
     assert {"systemadmin", "sysadmin"} <= set(contribution.names)
 
 
@@ -99,7 +103,9 @@ async def test_an_undeclared_group_is_the_scope_that_units_were_given_to(store):
 
 
 async def test_being_named_in_a_persons_relation_opens_nothing_of_theirs(store):
-    await store.apply(entity("bob", "person"), relation("ann", "part_of", "bob"), asserted(unit("v", "mine", scope="personal/bob")))
+    await store.apply(
+        entity("bob", "person"), relation("ann", "part_of", "bob"), asserted(unit("v", "mine", scope="personal/bob"))
+    )
     assert await scopes(store, "ann") == ["personal/ann"]
 
 
@@ -108,11 +114,17 @@ async def test_circles_end(store):
         entity("a", "team"), entity("b", "team"), relation("ann", "member_of", "a"),
         relation("a", "part_of", "b"), relation("b", "part_of", "a"), relation("b", "part_of", "ann"),
     )  # fmt: skip
-    assert await memberships(store, "ann") == [Membership("personal/ann", 0), Membership("team/a", 1), Membership("team/b", 2)]
+    assert await memberships(store, "ann") == [
+        Membership("personal/ann", 0),
+        Membership("team/a", 1),
+        Membership("team/b", 2),
+    ]
 
 
 async def test_the_way_up_is_eight_steps_at_most(store):
-    await store.apply(*(entity(f"t{n}", "team") for n in range(12)), *(relation(f"t{n}", "part_of", f"t{n + 1}") for n in range(11)))
+    await store.apply(
+        *(entity(f"t{n}", "team") for n in range(12)), *(relation(f"t{n}", "part_of", f"t{n + 1}") for n in range(11))
+    )
     assert (await scopes(store, "t0"))[-1] == "team/t8"
 
 
@@ -133,7 +145,9 @@ async def test_a_withdrawn_membership_opens_nothing(store):
 
 
 async def test_the_trusted_caller_reads_every_scope_that_has_units(store):
-    await store.apply(asserted(unit("u", "text")), asserted(unit("v", "mine", scope="personal/ann")), entity("empty", "team"))
+    await store.apply(
+        asserted(unit("u", "text")), asserted(unit("v", "mine", scope="personal/ann")), entity("empty", "team")
+    )
     assert await memberships(store, None) == [Membership("personal/ann", 0), Membership(CORE, 0)]
     await store.apply(retracted("v"))
     assert await scopes(store, None) == [CORE]
@@ -141,7 +155,9 @@ async def test_the_trusted_caller_reads_every_scope_that_has_units(store):
 
 def pair(first: str, second: str, revisions=(1, 2), **given) -> FoundContradiction:
     return FoundContradiction(
-        (first, second), revisions, **{"difference": "number", "detail": "5 ≠ 6", "attribute": "limit", "similarity": 0.9, **given}
+        (first, second),
+        revisions,
+        **{"difference": "number", "detail": "5 ≠ 6", "attribute": "limit", "similarity": 0.9, **given},
     )
 
 
@@ -214,7 +230,8 @@ async def test_a_retracted_units_pairs_are_gone(store):
 
 async def test_contradictions_are_listed_by_unit_by_scope_and_page_by_page(store):
     await store.apply(
-        *(asserted(unit(name, f"limit of {name}")) for name in "abc"), asserted(unit("x", "limit of x", scope="team/other"))
+        *(asserted(unit(name, f"limit of {name}")) for name in "abc"),
+        asserted(unit("x", "limit of x", scope="team/other")),
     )
     found = [pair("a", "b", (1, 2)), pair("a", "c", (1, 3)), pair("b", "x", (2, 4))]
     await record(store, ["a", "b", "x"], found)

@@ -56,7 +56,9 @@ def _documents() -> list[dict]:
 def _units() -> list[dict]:
     """Units with revisions, rivals at one revision, retractions, supersession, shared texts, turns, moves of scope."""
     turns = [
-        asserted(unit(f"t{turn}", f"turn {WORDS[turn % 4]}", session_id="S", turn=turn, occurred_at=f"2026-05-0{turn + 1}"))
+        asserted(
+            unit(f"t{turn}", f"turn {WORDS[turn % 4]}", session_id="S", turn=turn, occurred_at=f"2026-05-0{turn + 1}")
+        )
         for turn in range(4)
     ]
     return [
@@ -83,7 +85,9 @@ def _declarations() -> list[dict]:
     ]  # fmt: skip
 
 
-EFFECTS = [effect_of(event, number) for number, event in enumerate([*_documents(), *_units(), *_declarations()], start=1)]
+EFFECTS = [
+    effect_of(event, number) for number, event in enumerate([*_documents(), *_units(), *_declarations()], start=1)
+]
 
 
 async def _state(store: Store) -> dict:
@@ -148,7 +152,11 @@ def _batches(order: tuple[list[int], list[int], list[int]]) -> list[list[Effect]
     for place, number in enumerate(repeated):
         numbers = [*numbers[: place * 3], number, *numbers[place * 3 :]]
     edges = [0, *sorted(set(cuts)), len(numbers)]
-    return [[EFFECTS[number] for number in numbers[start:end]] for start, end in zip(edges, edges[1:], strict=False) if end > start]
+    return [
+        [EFFECTS[number] for number in numbers[start:end]]
+        for start, end in zip(edges, edges[1:], strict=False)
+        if end > start
+    ]
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])

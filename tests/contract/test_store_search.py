@@ -37,7 +37,9 @@ async def both(store, question, filter_):
 
 async def test_only_readable_scopes_are_found(store):
     await store.apply(
-        asserted(unit("core", "retry one")), asserted(unit("ops", "retry two", scope=OPS)), asserted(unit("ann", "retry three", scope=ANN))
+        asserted(unit("core", "retry one")),
+        asserted(unit("ops", "retry two", scope=OPS)),
+        asserted(unit("ann", "retry three", scope=ANN)),
     )
     assert await both(store, "retry", where(CORE, ANN)) == {"core", "ann"}
     assert await both(store, "retry", where(CORE, OPS, ANN, "team/unknown")) == {"core", "ops", "ann"}
@@ -57,7 +59,9 @@ async def test_scopes_of_many_are_found_whatever_their_number(store):
 
 
 async def test_scope_names_are_told_apart_by_case_and_sign(store):
-    await store.apply(asserted(unit("a", "retry", scope="team/Core")), asserted(unit("b", "retry", scope="team/core-2")))
+    await store.apply(
+        asserted(unit("a", "retry", scope="team/Core")), asserted(unit("b", "retry", scope="team/core-2"))
+    )
     assert await both(store, "retry", where("team/core")) == set()
     assert await both(store, "retry", where("team/Core")) == {"a"}
 
@@ -108,7 +112,8 @@ async def test_an_open_or_unknown_end_ends_nothing(store):
 
 async def test_the_past_leaves_out_what_occurred_later_and_what_was_not_known(store):
     await store.apply(
-        asserted(unit("march", "rule one", occurred_at="2026-03-01")), asserted(unit("may", "rule two", occurred_at="2026-05-01"))
+        asserted(unit("march", "rule one", occurred_at="2026-03-01")),
+        asserted(unit("may", "rule two", occurred_at="2026-05-01")),
     )
     assert await both(store, "rule", where(at=at("2026-04-01"))) == {"march", "may"}
     assert await both(store, "rule", where(at=at("2026-04-01"), past=True)) == {"march"}
@@ -163,7 +168,9 @@ async def test_the_last_day_of_the_calendar_is_a_day_like_any_other(store):
 
 
 async def test_latest_takes_recorded_time_where_nothing_occurred(store):
-    await store.apply(asserted(unit("a", "one")), asserted(unit("b", "two", occurred_at="2020-01-01")), asserted(unit("c", "three")))
+    await store.apply(
+        asserted(unit("a", "one")), asserted(unit("b", "two", occurred_at="2020-01-01")), asserted(unit("c", "three"))
+    )
     async with store.reader.snapshot(TENANT) as snapshot:
         assert [hit.unit_ids for hit in await snapshot.latest(where(), 2)] == [("c",), ("a",)]
 
@@ -176,7 +183,9 @@ async def test_rare_words_weigh_more_and_common_ones_are_left_out(store):
 
 
 async def test_equal_scores_are_ordered_by_passage_even_at_the_limit(store):
-    await store.apply(*(asserted(unit(f"u{n:02}", f"lonely word{n:02}")) for n in range(40)), asserted(unit("x", "else")))
+    await store.apply(
+        *(asserted(unit(f"u{n:02}", f"lonely word{n:02}")) for n in range(40)), asserted(unit("x", "else"))
+    )
     async with store.reader.snapshot(TENANT) as snapshot:
         every = await snapshot.keyword(query_terms("lonely"), where(), 100)
         some = await snapshot.keyword(query_terms("lonely"), where(), 7)
@@ -194,7 +203,9 @@ async def test_words_with_signs_are_searched_as_they_are(store):
 
 
 async def test_texts_in_scripts_without_spaces_are_found(store):
-    await store.apply(asserted(unit("ja", "決済サービスの再試行は五回です")), asserted(unit("th", "ระบบชำระเงินลองใหม่ห้าครั้ง")))
+    await store.apply(
+        asserted(unit("ja", "決済サービスの再試行は五回です")), asserted(unit("th", "ระบบชำระเงินลองใหม่ห้าครั้ง"))
+    )
     assert await store.keyword("再試行") == [("ja",)]
     assert await store.keyword("ชำระเงิน") == [("th",)]
 
@@ -202,7 +213,11 @@ async def test_texts_in_scripts_without_spaces_are_found(store):
 async def test_the_best_chunk_of_a_long_text_counts(store):
     chunks = np.stack([vector_of("intro"), vector_of("needle")])
     await store.writer.apply(
-        TENANT, [effect_of(asserted(unit("long", "intro and needle")), 1, vectors=chunks), effect_of(asserted(unit("s", "short")), 2)]
+        TENANT,
+        [
+            effect_of(asserted(unit("long", "intro and needle")), 1, vectors=chunks),
+            effect_of(asserted(unit("s", "short")), 2),
+        ],
     )
     async with store.reader.snapshot(TENANT) as snapshot:
         hits = await snapshot.vector(vector_of("needle"), where(), 5)
@@ -274,7 +289,11 @@ async def test_units_about_an_entity_come_before_those_that_mention_it(store):
         found = await snapshot.about(["paymentsclient", "nobody"], where(), 5)
         fewer = await snapshot.about(["paymentsclient"], where(), 2)
         keys = dict(await snapshot.entity_keys(frozenset({CORE}), 100))
-    assert [(hit.unit_ids, hit.score) for hit in found["paymentsclient"]] == [(("subject",), 1.0), (("new",), 0.5), (("old",), 0.5)]
+    assert [(hit.unit_ids, hit.score) for hit in found["paymentsclient"]] == [
+        (("subject",), 1.0),
+        (("new",), 0.5),
+        (("old",), 0.5),
+    ]
     assert found["nobody"] == []
     assert fewer["paymentsclient"] == found["paymentsclient"][:2]
     assert keys["paymentsclient"] == 3
@@ -295,7 +314,11 @@ async def test_linked_entities_are_found_by_their_id(store):
     await store.apply(asserted(unit("u", "text", entity_links=links, origin={"creator_entity_id": "bob"})))
     async with store.reader.snapshot(TENANT) as snapshot:
         found = await snapshot.about(["=billing", "=ann", "=bob"], where(), 5)
-    assert {key: [hit.score for hit in hits] for key, hits in found.items()} == {"=billing": [1.0], "=ann": [0.5], "=bob": []}
+    assert {key: [hit.score for hit in hits] for key, hits in found.items()} == {
+        "=billing": [1.0],
+        "=ann": [0.5],
+        "=bob": [],
+    }
     (contribution,) = await store.writer.contributions(TENANT)
     assert {item.key: item.weight for item in contribution.keys} == {"=billing": 1.0, "=ann": 1.0, "=bob": 0.5}
     assert contribution.subject == "=billing"

@@ -44,7 +44,9 @@ async def test_what_is_known_about_a_unit_comes_from_its_event(store):
 
 
 async def test_a_higher_revision_replaces_a_lower_one_in_either_order(store):
-    await store.apply(asserted(unit("up", "first wording", revision=1)), asserted(unit("up", "second wording", revision=2)))
+    await store.apply(
+        asserted(unit("up", "first wording", revision=1)), asserted(unit("up", "second wording", revision=2))
+    )
     applied = await store.apply(
         asserted(unit("down", "second wording", revision=2)), asserted(unit("down", "first wording", revision=1))
     )
@@ -99,7 +101,9 @@ async def test_retracting_what_never_was_names_nothing_gone(store):
 
 async def test_a_tombstone_stops_older_revisions_for_ever(store):
     await store.apply(retracted("u", 5))
-    applied = await store.apply(asserted(unit("u", "old news", revision=4)), asserted(unit("u", "same time", revision=5)))
+    applied = await store.apply(
+        asserted(unit("u", "old news", revision=4)), asserted(unit("u", "same time", revision=5))
+    )
     assert outcomes(applied) == [Outcome.STALE, Outcome.STALE]
     assert await store.known("u") is None
     await store.apply(asserted(unit("u", "new news", revision=6)))
@@ -176,7 +180,9 @@ async def test_one_gone_and_one_come_in_the_same_transaction_are_both_seen(store
 
 
 async def test_a_unit_that_moves_to_another_scope_is_found_there_alone(store):
-    await store.apply(asserted(unit("u", "moving", revision=1)), asserted(unit("u", "moving", revision=2, scope="team/other")))
+    await store.apply(
+        asserted(unit("u", "moving", revision=1)), asserted(unit("u", "moving", revision=2, scope="team/other"))
+    )
     assert await store.keyword("moving") == []
     assert await store.keyword("moving", where("team/other")) == [("u",)]
     assert await store.vector("moving") == []
@@ -218,7 +224,8 @@ async def test_markers_have_no_effect_but_their_outcome(store):
 async def test_an_event_of_another_tenant_is_refused_and_nothing_of_its_batch_stays(store):
     with pytest.raises(InvalidInput):
         await store.writer.apply(
-            TENANT, [effect_of(asserted(unit("u", "text")), 1), effect_of(asserted(unit("v", "text")), 2, tenant="other")]
+            TENANT,
+            [effect_of(asserted(unit("u", "text")), 1), effect_of(asserted(unit("v", "text")), 2, tenant="other")],
         )
     assert (await store.counts()).units == 0
     async with store.reader.snapshot(TENANT) as snapshot:

@@ -25,7 +25,9 @@ _TENANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 def path_of(folder: Path, tenant: str) -> Path:
     """Return a tenant's file. Raises InvalidInput for a name that is no tenant: it becomes part of a path."""
     if not _TENANT.fullmatch(tenant):
-        raise InvalidInput(f"tenant {tenant!r} is not 1 to 63 of a-z, 0-9, '_' and '-', beginning with a letter or digit")
+        raise InvalidInput(
+            f"tenant {tenant!r} is not 1 to 63 of a-z, 0-9, '_' and '-', beginning with a letter or digit"
+        )
     return folder / f"{tenant}{SUFFIX}"
 
 
@@ -35,6 +37,7 @@ def open_to_write(path: Path) -> sqlite3.Connection:
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
         try:
             connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+            schema.check_version(connection, path.name)  # before anything is changed in a later release's file
             connection.execute("PRAGMA journal_mode = WAL")
             # Survives a killed process. What a power cut may take, the journal still has: positions tell it apart.
             connection.execute("PRAGMA synchronous = NORMAL")

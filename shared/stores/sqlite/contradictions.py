@@ -117,7 +117,5 @@ def count_open(connection: sqlite3.Connection, now: datetime) -> int:
 
 def _stored(row: tuple[Any, ...]) -> StoredContradiction:
     unit_a, unit_b, revision_a, revision_b, difference, detail, attribute, similarity, recorded, is_open = row
-    pair = FoundContradiction(
-        (unit_a, unit_b), (revision_a, revision_b), difference, detail, attribute, similarity
-    )
+    pair = FoundContradiction((unit_a, unit_b), (revision_a, revision_b), difference, detail, attribute, similarity)
     return StoredContradiction(pair, from_micros(recorded), bool(is_open))

@@ -26,7 +26,8 @@ def declare(
     revision, explicit = revision_of(event.data.revision, position)
     rank = Rank(revision, retraction, data_digest(event.data), event.source, event.id)
     row = connection.execute(
-        "SELECT revision, retraction, digest, source, event_id FROM declared WHERE kind = ? AND identity = ?", (kind, identity)
+        "SELECT revision, retraction, digest, source, event_id FROM declared WHERE kind = ? AND identity = ?",
+        (kind, identity),
     ).fetchone()
     standing = rank_from(row) if row else None
     if standing is not None and (standing >= rank or standing[1:] == rank[1:]):
@@ -35,12 +36,18 @@ def declare(
     source_id, target_id = _ends(event.data)
     connection.execute(
         "INSERT OR REPLACE INTO declared VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (kind, identity, *rank, int(explicit), source_id, target_id, event.data.model_dump_json(exclude_none=True).encode()),
+        (
+            kind,
+            identity,
+            *rank,
+            int(explicit),
+            source_id,
+            target_id,
+            event.data.model_dump_json(exclude_none=True).encode(),
+        ),
     )
     if kind == ENTITY:
-        connection.execute(
-            "INSERT INTO meta VALUES ('entities', 1) ON CONFLICT (key) DO UPDATE SET value = value + 1"
-        )
+        connection.execute("INSERT INTO meta VALUES ('entities', 1) ON CONFLICT (key) DO UPDATE SET value = value + 1")
     outcome = ReceiptOutcome.RETRACTED if retraction else ReceiptOutcome.DECLARED
     return outcome, contributions(connection, tenant, kind, identity)
 
@@ -64,7 +71,8 @@ def contributions(
         )
     else:
         rows = connection.execute(
-            "SELECT kind, identity, revision, retraction, body FROM declared WHERE kind = ? AND identity = ?", (kind, identity)
+            "SELECT kind, identity, revision, retraction, body FROM declared WHERE kind = ? AND identity = ?",
+            (kind, identity),
         )
     return [_contribution(tenant, row) for row in rows]
 
@@ -80,10 +88,10 @@ def relations(connection: sqlite3.Connection, entity_id: str | None = None) -> l
     """Return declared relations by identity: all, or those that touch an entity."""
     query = "SELECT identity, body FROM declared WHERE kind = 'relation' AND retraction = 0"
     if entity_id is None:
-        rows: Iterable[tuple[str, bytes]] = connection.execute(f"{query} ORDER BY identity")  # noqa: S608 - a constant
+        rows: Iterable[tuple[str, bytes]] = connection.execute(f"{query} ORDER BY identity")
     else:
         found = connection.execute(
-            f"{query} AND source_id = ? UNION {query} AND target_id = ?",  # noqa: S608 - a constant
+            f"{query} AND source_id = ? UNION {query} AND target_id = ?",
             (entity_id, entity_id),
         )
         rows = sorted(found)

@@ -153,7 +153,8 @@ class Documents:
 
     def _standing(self, document_id: str) -> tuple[Rank, int] | None:
         row = self._connection.execute(
-            "SELECT revision, parts = 0, digest, source, event_id, parts FROM document WHERE document_id = ?", (document_id,)
+            "SELECT revision, parts = 0, digest, source, event_id, parts FROM document WHERE document_id = ?",
+            (document_id,),
         ).fetchone()
         return (rank_from(row[:5]), row[5]) if row else None
 
@@ -174,9 +175,13 @@ class Documents:
         return live, gone
 
     def _live(self, document_id: str) -> tuple[str, ...]:
-        rows = self._connection.execute("SELECT unit_id FROM unit WHERE document_id = ? ORDER BY unit_id", (document_id,))
+        rows = self._connection.execute(
+            "SELECT unit_id FROM unit WHERE document_id = ? ORDER BY unit_id", (document_id,)
+        )
         return tuple(unit_id for (unit_id,) in rows)
 
     def _departed(self, document_id: str) -> tuple[str, ...]:
-        rows = self._connection.execute("SELECT unit_id FROM departed WHERE document_id = ? ORDER BY unit_id", (document_id,))
+        rows = self._connection.execute(
+            "SELECT unit_id FROM departed WHERE document_id = ? ORDER BY unit_id", (document_id,)
+        )
         return tuple(unit_id for (unit_id,) in rows)

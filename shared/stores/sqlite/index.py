@@ -97,7 +97,8 @@ class Index:
             self._reindex(passage)
         if self._added:
             self._connection.execute(
-                "INSERT INTO meta VALUES ('passages', ?1) ON CONFLICT (key) DO UPDATE SET value = value + ?1", (self._added,)
+                "INSERT INTO meta VALUES ('passages', ?1) ON CONFLICT (key) DO UPDATE SET value = value + ?1",
+                (self._added,),
             )
         for passage in sorted(self._revectored - self._new):
             self._log_change(passage, ADDED)

@@ -35,9 +35,7 @@ def about(connection: sqlite3.Connection, key: str, where: Scoped, limit: int) -
         rows = connection.execute(
             _ABOUT.format(conditions=where.conditions), {**where.values, "key": key, "count": count}
         ).fetchall()
-        found = _first_of_each(
-            Candidate(pid, row, MENTIONED if mentioned else ABOUT) for pid, row, mentioned in rows
-        )
+        found = _first_of_each(Candidate(pid, row, MENTIONED if mentioned else ABOUT) for pid, row, mentioned in rows)
         if len(found) >= limit or len(rows) < count:
             return where.hits(connection, found[:limit])
         count *= GROWTH

@@ -50,7 +50,9 @@ def insert_statement(connection: sqlite3.Connection, statement: Statement) -> in
             unit.part if unit else None,
             text_digest(unit.text) if unit and unit.document_id else None,
             dump_unit(unit) if unit else None,
-            resolution.model_dump_json(exclude_defaults=True).encode() if statement.mentions or statement.claims else None,
+            resolution.model_dump_json(exclude_defaults=True).encode()
+            if statement.mentions or statement.claims
+            else None,
         ),
     )
     assert cursor.lastrowid is not None  # an INSERT that succeeded has one
@@ -87,7 +89,9 @@ def rank_from(row: tuple[Any, ...]) -> Rank:
 
 def statement_from(row: tuple[Any, ...]) -> Statement:
     """Read the columns of `STATEMENT`."""
-    _, unit_id, revision, retraction, digest, source, event_id, explicit, recorded, token, content_key, body, found = row
+    _, unit_id, revision, retraction, digest, source, event_id, explicit, recorded, token, content_key, body, found = (
+        row
+    )
     resolution = load_resolution(found)
     return Statement(
         unit_id=unit_id,

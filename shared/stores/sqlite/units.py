@@ -157,7 +157,9 @@ class Units:
         )
 
     def _delete(self, row_id: int) -> None:
-        rows = self._connection.execute("DELETE FROM statement WHERE id = ? RETURNING content_key", (row_id,)).fetchall()
+        rows = self._connection.execute(
+            "DELETE FROM statement WHERE id = ? RETURNING content_key", (row_id,)
+        ).fetchall()
         for (content_key,) in rows:
             self._index.release_text(content_key)
 
@@ -210,7 +212,8 @@ class Units:
     def _refresh_supersession(self, unit_id: str, *, is_new: bool = False) -> None:
         """Derive anew from when on a unit is superseded, and by which."""
         rows = self._connection.execute(
-            "SELECT unit_id, scope.key, start FROM unit JOIN scope ON scope.id = unit.scope WHERE supersedes = ?", (unit_id,)
+            "SELECT unit_id, scope.key, start FROM unit JOIN scope ON scope.id = unit.scope WHERE supersedes = ?",
+            (unit_id,),
         ).fetchall()
         if not rows and is_new:
             return

@@ -216,7 +216,9 @@ def _nearest(connection: sqlite3.Connection, scored: Sequence[Scored], query: Ve
         for pid, similarity in zip(pids[rows].tolist(), cosines(vectors[rows], query).tolist(), strict=True):
             best[pid] = max(best.get(pid, -np.inf), similarity)
     numbers = dict(
-        connection.execute("SELECT pid, id FROM passage WHERE pid IN (SELECT value FROM json_each(?))", (as_json_array(best),))
+        connection.execute(
+            "SELECT pid, id FROM passage WHERE pid IN (SELECT value FROM json_each(?))", (as_json_array(best),)
+        )
     )
     ranked = sorted(best.items(), key=lambda item: (-item[1], item[0]))
     return [Candidate(pid, numbers[pid], similarity) for pid, similarity in ranked if pid in numbers]

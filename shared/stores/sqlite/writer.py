@@ -101,9 +101,7 @@ class SqliteWriter:
             if not new:
                 return []
             units = {unit_id for pair in found for unit_id in pair.units}
-            kept = contradictions.listed(
-                connection, self._clock.now(), unit_ids=units, open_only=False, limit=-1
-            )
+            kept = contradictions.listed(connection, self._clock.now(), unit_ids=units, open_only=False, limit=-1)
             return [pair for pair in kept if pair.found.id in new]
 
     def _known_vectors(self, model: str, tenant: str, content_keys: Collection[str]) -> dict[str, Vectors]:

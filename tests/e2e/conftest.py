@@ -1,0 +1,24 @@
+"""One running Cortex for all cases, and a fresh tenant of it for each test."""
+
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from tests.e2e.product import Product, running
+from tests.e2e.tenant import Tenant
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def shared_product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
+    """An empty Cortex that all cases share."""
+    with running(tmp_path_factory.mktemp("cases") / "data") as product:
+        yield product
+
+
+@pytest.fixture
+def tenant(shared_product: Product) -> Tenant:
+    """A tenant that nobody has used."""
+    return Tenant(shared_product, f"case-{next(_numbers)}")
