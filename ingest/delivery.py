@@ -92,6 +92,14 @@ class Hopeless(Exception):
         super().__init__(f"{cause} after {attempts}: {detail}")
 
 
+def doomed(error: Exception) -> Hopeless:
+    """Say why reading an input failed. Reading is pure, so whatever it raised it raises again: trying once is enough."""
+    rule = rule_for(error)
+    if not isinstance(error, errors.CortexError):
+        _log.error("input.unexpected_error", cause=rule.cause, exc_info=error)
+    return Hopeless(rule.cause, _describe(error), 1)
+
+
 class Backoff:
     """Waits that double up to a limit, each shortened by up to half at random, so that lanes do not knock together."""
 

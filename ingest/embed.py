@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ingest.delivery import Hopeless
+from ingest.delivery import Hopeless, doomed
 from ingest.hop import Hop, Hopped, dead
 from ingest.intake import JournalIntake, Place, read_event, read_json
 from ingest.lanes import Draining
@@ -18,7 +18,7 @@ from schemas.events import Event, UnitAsserted
 from schemas.messages import Embedding, StageMessage
 from schemas.units import Unit
 from shared.embedder import Embedder, Vectors
-from shared.errors import CortexError, DeadlineExceeded
+from shared.errors import DeadlineExceeded
 from shared.identity import content_key
 from shared.kafka import EMBEDDED, Record
 from shared.log import BULK
@@ -27,6 +27,10 @@ from shared.store import KnowledgeWriter
 EMBED_DEADLINE_S = 60.0  # the longest unit is some fifty chunks of 10 ms; a minute is an embedder that hangs
 RECENT = 1_024  # texts on their way to the store, whose vectors need not be computed again
 PROBE = "Is the embedder well?"
+
+
+_Foreign = tuple[Record, Event]
+"""A record that came over the Kafka protocol, and its event."""
 
 
 @dataclass(frozen=True)
@@ -71,23 +75,22 @@ class EmbedStage:
         bulk = records[0].topic.endswith(BULK)
         read, foreign = await self._read(records)
         known = await self._known(read)
-        await self._hop.delivery.insist(lambda: self._intake.accept(foreign, records[0].topic))
+        await self._accept(foreign)
         outputs: list[Hopped] = []
         done = 0
         for item in read:
             if done and draining():
                 break
             if item is not None:
-                async with self._turns.turn(bulk=bulk):
-                    outputs.append(await self._embed(item, known))
+                outputs.append(await self._embed(item, known, bulk=bulk))
             done += 1
         await self._hop.publish(EMBEDDED, records[0].partition, [output.record() for output in outputs])
         return done
 
-    async def _read(self, records: Sequence[Record]) -> tuple[list[_Read | None], list[Event]]:
+    async def _read(self, records: Sequence[Record]) -> tuple[list[_Read | None], list[_Foreign]]:
         """Read each record: None stands for one without a position, foreign or buried."""
         read: list[_Read | None] = []
-        foreign: list[Event] = []
+        foreign: list[_Foreign] = []
         for record in records:
             place = self._intake.place(record)
             event: Event | None = None
@@ -95,8 +98,8 @@ class EmbedStage:
             try:
                 value = read_json(record.value)
                 event = read_event(value)
-            except CortexError as error:
-                reason = await self._reason(error)
+            except Exception as error:  # noqa: BLE001 - one event that nobody can read stops no others
+                reason = doomed(error)
                 await self._bury(record, place, reason, value)
                 if place is not None:
                     read.append(_Read(place, dead(_message(place, record, None), "embed", reason.cause)))
@@ -104,20 +107,26 @@ class EmbedStage:
             if place is None:
                 read.append(None)
                 if event is not None:
-                    foreign.append(event)
+                    foreign.append((record, event))
             else:
                 read.append(_with_unit(place, _message(place, record, value), event))
         return read, foreign
 
-    async def _reason(self, error: CortexError) -> Hopeless:
-        async def fail() -> None:
-            raise error
-
+    async def _accept(self, foreign: Sequence[_Foreign]) -> None:
+        """Keep foreign events, all at once; where the log refuses, each alone, and the one to blame is buried."""
         try:
-            await self._hop.delivery.attempt(fail)
-        except Hopeless as reason:
-            return reason
-        raise AssertionError  # pragma: no cover - `fail` never returns
+            await self._keep(foreign)
+        except Exception:  # noqa: BLE001 - told for the one to blame
+            for record, event in foreign:
+                try:
+                    await self._keep([(record, event)])
+                except Exception as error:  # noqa: BLE001 - one event that cannot be kept stops no others
+                    await self._bury(record, None, doomed(error), event.model_dump(include={"tenant", "source", "id"}))
+
+    async def _keep(self, foreign: Sequence[_Foreign]) -> None:
+        if foreign:
+            topic, events = foreign[0][0].topic, [event for _, event in foreign]
+            await self._hop.delivery.insist(lambda: self._intake.accept(events, topic))
 
     async def _bury(self, record: Record, place: Place | None, reason: Hopeless, value: Any) -> None:
         if place is None:
@@ -146,17 +155,19 @@ class EmbedStage:
             known.update({(tenant, key): vectors for key, vectors in found.items()})
         return known
 
-    async def _embed(self, item: _Read, known: dict[tuple[str, str], Vectors]) -> Hopped:
+    async def _embed(self, item: _Read, known: dict[tuple[str, str], Vectors], *, bulk: bool) -> Hopped:
+        """Give a unit its vectors. Each record takes a turn, and each attempt one: nobody waits for another's backoff."""
         if item.unit is None:
             return Hopped(item.message)
         place = (item.place.tenant, item.key)
-        vectors = known.get(place)
-        if vectors is None:
-            vectors = self._recent.get(place)
+        async with self._turns.turn(bulk=bulk):
+            vectors = known.get(place, self._recent.get(place))
         if vectors is None:
             text = embedding_text(item.unit)
             try:
-                vectors = await self._hop.delivery.attempt(lambda: self._run(text), healthy=self._is_well)
+                vectors = await self._hop.delivery.attempt(
+                    lambda: self._run(text, bulk=bulk), healthy=lambda: self._is_well(bulk=bulk)
+                )
             except Hopeless as reason:
                 return await self._hop.bury(item.message, reason)
             self._remember(place, vectors)
@@ -165,17 +176,18 @@ class EmbedStage:
         message = item.message.model_copy(update={"embedding": embedding})
         return Hopped(message, np.ascontiguousarray(vectors, dtype="<f4").tobytes())
 
-    async def _run(self, text: str) -> Vectors:
-        try:
-            async with asyncio.timeout(EMBED_DEADLINE_S):
-                return await self._embedder.embed_text(text)
-        except TimeoutError as error:
-            raise DeadlineExceeded(f"The embedder took over {EMBED_DEADLINE_S} s.") from error
+    async def _run(self, text: str, *, bulk: bool) -> Vectors:
+        async with self._turns.turn(bulk=bulk):
+            try:
+                async with asyncio.timeout(EMBED_DEADLINE_S):
+                    return await self._embedder.embed_text(text)
+            except TimeoutError as error:
+                raise DeadlineExceeded(f"The embedder took over {EMBED_DEADLINE_S} s.") from error
 
-    async def _is_well(self) -> bool:
+    async def _is_well(self, *, bulk: bool) -> bool:
         """Tell whether the embedder works for another text: only then is this one to blame."""
         try:
-            await self._run(PROBE)
+            await self._run(PROBE, bulk=bulk)
         except Exception:  # noqa: BLE001 - whatever it is, it is not this event's fault
             return False
         return True

@@ -15,9 +15,6 @@ from schemas.messages import Receipt
 from shared.kafka import CONTRADICTIONS, Outgoing, Record, partition_of
 from shared.store import FoundContradiction, KnowledgeReader, KnowledgeWriter, StoredContradiction
 
-TOLD = 200  # pairs of the receipt's units whose state is published anew
-
-
 @dataclass(frozen=True)
 class _Checked:
     """A receipt, which of its units were compared, and what was found."""
@@ -34,7 +31,11 @@ class _Checked:
 
 
 class FlagStage:
-    """From ``cortex.stored`` to ``cortex.contradictions``. Every receipt moves the watermark, whatever came of it."""
+    """From ``cortex.stored`` to ``cortex.contradictions``. Every receipt moves the watermark, whatever came of it.
+
+    New pairs are told. That a pair is not open any more follows from other records (a unit was retracted, replaced,
+    superseded or has ended) and is derived where it is read, here as in the store.
+    """
 
     def __init__(self, hop: Hop, reader: KnowledgeReader, writer: KnowledgeWriter, partitions: int) -> None:
         self._hop = hop
@@ -92,13 +93,14 @@ class FlagStage:
         """Make what was found by the last of them durable, and that the others found nothing; then tell."""
         last = checked[-1]
         units = sorted({unit for one in checked for unit in one.units})
+        # a redelivered receipt stands behind later ones: the watermark belongs to the highest
+        highest = max((one.receipt.position for one in checked), key=lambda position: position.number)
         fresh = await self._hop.delivery.insist(
             lambda: self._writer.record_contradictions(
-                last.tenant, last.receipt.position, last.receipt.recorded_at, units, last.found
+                last.tenant, highest, last.receipt.recorded_at, units, last.found
             )
         )
-        closed = [pair for one in checked for pair in await self._closed(one.tenant, one.receipt)]
-        await self._tell(last.tenant, [*fresh, *closed])
+        await self._tell(last.tenant, fresh)
 
     async def _bury(self, receipt: Receipt, record: Record, reason: Hopeless) -> None:
         position = receipt.position
@@ -109,17 +111,6 @@ class FlagStage:
             identity=(receipt.tenant, receipt.event_source, receipt.event_id),
             place=(position.topic, position.partition, position.number),
         )
-
-    async def _closed(self, tenant: str, receipt: Receipt) -> list[StoredContradiction]:
-        """Return the pairs that lost a unit by this event: followers must hear that they are not open any more."""
-        if not receipt.retracted:
-            return []
-
-        async def look() -> list[StoredContradiction]:
-            async with self._reader.snapshot(tenant) as snapshot:
-                return await snapshot.contradictions(unit_ids=receipt.retracted, open_only=False, limit=TOLD)
-
-        return await self._hop.delivery.insist(look)
 
     async def _tell(self, tenant: str, pairs: Sequence[StoredContradiction]) -> None:
         for pair in pairs:

@@ -15,7 +15,7 @@ import orjson
 from pydantic import ValidationError
 
 from schemas import limits
-from schemas.events import SCHEMA_MAJOR, Event, parse_event, schema_major
+from schemas.events import SCHEMA_MAJOR, Event, extension_fault, parse_event, schema_major
 from schemas.positions import Position
 from shared.errors import Fault, InvalidInput, TooLarge, UnsupportedVersion
 from shared.kafka import Outgoing, Record
@@ -103,12 +103,13 @@ def read_json(body: bytes | None) -> Any:
 
 def read_event(value: Any) -> Event:
     """Read an event from its JSON value. Raises UnsupportedVersion, and InvalidInput with each wrong field."""
-    try:
-        major = schema_major(value)
-    except ValueError as error:  # Python refuses to read thousands of digits as a number
-        raise UnsupportedVersion from error
+    major = schema_major(value)
     if major != SCHEMA_MAJOR:
         raise UnsupportedVersion(f"The schema version {major} is not known; this release reads {SCHEMA_MAJOR}.x.")
+    if isinstance(value, dict):
+        odd = [(name, fault) for name, item in value.items() if (fault := extension_fault(name, item)) is not None]
+        if odd:
+            raise InvalidInput(faults=tuple(Fault(f"/{name}", *fault) for name, fault in odd[:MAX_FAULTS]))
     try:
         return parse_event(value)
     except ValidationError as error:

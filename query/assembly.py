@@ -67,7 +67,7 @@ class Assembly:
     watermarks of a tenant (`EventLog.pending`); without it every lag is 0.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - one place wires it, in the order of the parts' table
         self,
         reader: KnowledgeReader,
         graph: EntityGraph,
@@ -158,7 +158,7 @@ class Assembly:
             finally:
                 await arms.close()
             if everything_lost(found.base, weights):
-                raise AllSourcesLost
+                raise AllSourcesLost(f"No part of the search answered: {_reasons(found.lost)}.")
             yield SearchEvent(arms={arm: len(hits) for arm, hits in found.arms.items()}, **stages.lap(found.lost))
 
             ranking = await stages.within(rank(snapshot, inquiry, intent, weights, found))
@@ -356,6 +356,11 @@ class _Stages:
             StructuredEvent(structured=(), **self.lap()),
             ContextEvent(context="", context_tokens=0, citations=(), **self.lap()),
         ]
+
+
+def _reasons(lost: Sequence[LostSource]) -> str:
+    """Name what went wrong without naming scopes: this text goes into a problem and its logs."""
+    return "; ".join(sorted({f"{source.arm}: {source.reason} {source.detail}".strip() for source in lost}))
 
 
 def _warnings(verdict: Verdict, lost: Sequence[LostSource], *, stale: bool) -> list[str]:

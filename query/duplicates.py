@@ -7,7 +7,7 @@ from typing import Final
 
 from query.fuse import Candidate
 from shared.identity import differs_in_identifier
-from shared.text import terms
+from shared.text import fold
 
 SAME_WORDS: Final = 0.85
 """Share of words in common (of all words of both) from which two texts are near-duplicates."""
@@ -15,6 +15,8 @@ SAME_WORDS: Final = 0.85
 SAME_NEARNESS: Final = 0.05
 """Two texts whose cosine to each other is 0.95 or more differ by little in their cosine to any question; a larger
 difference rules a duplicate out before any word is compared."""
+
+_WORD: Final = re.compile(r"\w+|[<>=≤≥±+%$€£#]")
 
 _NEGATION: Final = re.compile(
     r"(?<!\w)(?:no|not|never|none|nor|neither|without|cannot|nobody|nothing|[a-z]+n't|un\w+|dis\w+|non\w+|nicht|kein\w*|ne|pas|jamais|sin)(?!\w)|不|没|非|ない|ません",
@@ -30,7 +32,7 @@ def merge_duplicates(ranked: Sequence[Candidate]) -> list[Candidate]:
     kept: list[Candidate] = []
     words: list[frozenset[str]] = []
     for candidate in ranked:
-        own = frozenset(terms(candidate.unit.known.unit.text))
+        own = frozenset(_WORD.findall(fold(candidate.unit.known.unit.text)))
         place = next((i for i, other in enumerate(kept) if _same(candidate, own, other, words[i])), None)
         if place is None:
             kept.append(candidate)
@@ -41,8 +43,12 @@ def merge_duplicates(ranked: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _same(one: Candidate, one_words: frozenset[str], other: Candidate, other_words: frozenset[str]) -> bool:
+    if abs(one.similarity - other.similarity) > SAME_NEARNESS:
+        return False
     a, b = one.unit.known.unit, other.unit.known.unit
-    if a.scope != b.scope or abs(one.similarity - other.similarity) > SAME_NEARNESS:
+    if a.scope != b.scope:
+        return False
+    if min(len(one_words), len(other_words)) < SAME_WORDS * max(len(one_words), len(other_words), 1):
         return False
     both = one_words | other_words
     if not both or len(one_words & other_words) / len(both) < SAME_WORDS:

@@ -27,6 +27,9 @@ ENTRY_SHARE: Final = 0.5
 """One entry takes at most half of the room for entries while others wait: an oversized unit is trimmed, not the packing."""
 LEAST_TEXT: Final = 8
 """Fewer tokens of a text than this say nothing: the entry is left out."""
+CHARS_A_TOKEN: Final = 8
+"""No text has more characters a token than this by `count_tokens` (words of five letters and a space have six), so that
+what is longer need not be counted to be known not to fit."""
 SIDE_TOKENS: Final = 60
 """Of each side of a conflict this much is quoted; the whole text is in the entry or behind the citation."""
 SOURCE_CHARS: Final = 60
@@ -134,7 +137,7 @@ def _fit_entries(results: Sequence[Result], room: int) -> list[_Piece]:
             placed[place] = piece
             left -= piece.tokens
     for place, piece in enumerate(placed):  # what is left over goes back to whoever was cut, best first
-        if piece is not None and piece.trimmed:
+        if piece is not None and piece.trimmed and left >= LEAST_TEXT:
             longer = _entry(results[place], piece.tokens + left)
             if longer is not None and longer.tokens > piece.tokens:
                 placed[place] = longer
@@ -145,10 +148,11 @@ def _fit_entries(results: Sequence[Result], room: int) -> list[_Piece]:
 def _entry(result: Result, cap: int) -> _Piece | None:
     """One result as an entry of at most ``cap`` tokens; None where too little of its text would fit."""
     heading = f"{result.citation} {_heading(result)}: "
-    whole = heading + quote_text(result.text)
-    tokens = count_tokens(f"{whole}\n")
-    if tokens <= cap:
-        return _Piece(whole, tokens, (_citation(result, len(result.text)),))
+    if len(result.text) <= cap * CHARS_A_TOKEN:
+        whole = heading + quote_text(result.text)
+        tokens = count_tokens(f"{whole}\n")
+        if tokens <= cap:
+            return _Piece(whole, tokens, (_citation(result, len(result.text)),))
     short, end = _trimmed(result.text, cap - count_tokens(f"{heading}\n"))
     if not short:
         return None
@@ -161,9 +165,10 @@ def _trimmed(text: str, room: int) -> tuple[str, int]:
     if room < LEAST_TEXT:
         return "", 0
     budget = room
+    head = text[: room * CHARS_A_TOKEN]
     while budget >= LEAST_TEXT:
-        kept = trim_to_tokens(text, budget)
-        end = len(text) if kept == text else len(kept.removesuffix("…").rstrip())
+        kept = trim_to_tokens(head, budget)
+        end = len(head) if kept == head else len(kept.removesuffix("…").rstrip())
         quoted = quote_text(text[:end]) + ("" if end == len(text) else "…")
         tokens = count_tokens(quoted)
         if end and tokens <= room:

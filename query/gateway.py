@@ -16,12 +16,12 @@ from schemas import limits
 from schemas.answers import KnownUnit
 from schemas.events import (
     SCHEMA_MAJOR,
-    Envelope,
     Event,
     EventType,
     UnitAsserted,
     UnitRetracted,
     UnitRetraction,
+    extension_fault,
     parse_event,
     schema_major,
 )
@@ -31,7 +31,6 @@ from shared.log import EVENTS, EventLog
 
 APPEND_DEADLINE_S = 10.0  # a commit takes milliseconds; a disk that needs longer is not there
 SOURCE = "urn:cortex:http"  # the source of events that this door states itself
-INT64 = range(-(2**63), 2**63)  # what the log's JSON holds exactly
 
 
 @dataclass(frozen=True)
@@ -127,17 +126,12 @@ def _size_faults(value: dict[str, Any], pointer: str) -> tuple[Fault, ...]:
 
 
 def _extension_faults(value: dict[str, Any], pointer: str) -> tuple[Fault, ...]:
-    """Check the attributes of others as CloudEvents 1.0 (3.1) defines them: lower-case names, simple values."""
-    known = set(Envelope.model_fields) | {"type", "data"}
     faults = []
     for name, extension in value.items():
-        place = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
-        if name in known:
-            continue
-        if not (name.isascii() and name.isalnum() and name == name.lower()):
-            faults.append(Fault(place, "not an attribute of an event", limit="extensions: a-z and 0-9 only"))
-        elif not (isinstance(extension, str | bool) or (isinstance(extension, int) and extension in INT64)):
-            faults.append(Fault(place, "an extension attribute is a string, an integer or a boolean"))
+        found = extension_fault(name, extension)
+        if found is not None:
+            place = name.replace("~", "~0").replace("/", "~1")
+            faults.append(Fault(f"{pointer}/{place}", found[0], limit=found[1]))
     return tuple(faults)
 
 

@@ -10,10 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from query.exemplars import EXEMPLARS
-from query.intent_rules import CJK_RULES, DOMAINS, MASKS, RULES, SPECIFICITY, THRESHOLD
+from query.intent_rules import RULES, THRESHOLD
 from query.intent_shapes import read_comparison, read_format, read_horizon
+from query.intent_words import CJK_RULES, DOMAINS, MASKS
 from schemas.intent import Intent, Purpose
 from shared.embedder import Embedder, Vector
+
+SPECIFICITY: Final = (
+    Purpose.SECURITY,
+    Purpose.POLICY,
+    Purpose.REVIEW,
+    Purpose.DEBUGGING,
+    Purpose.ARCHITECTURE,
+    Purpose.HOW_TO,
+    Purpose.ONBOARDING,
+)
+"""At equal scores the narrower purpose wins: a how-to about security is a security question, not the reverse."""
 
 READ_CHARS: Final = 1_000
 """A purpose shows in the first words; the rules read no further, so that a pasted log costs no time."""

@@ -10,20 +10,10 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from query.intent_words import FAILING, WORKING
 from schemas.intent import Purpose
 
 THRESHOLD: Final = 2.0
-
-SPECIFICITY: Final = (
-    Purpose.SECURITY,
-    Purpose.POLICY,
-    Purpose.REVIEW,
-    Purpose.DEBUGGING,
-    Purpose.ARCHITECTURE,
-    Purpose.HOW_TO,
-    Purpose.ONBOARDING,
-)
-"""At equal scores the narrower purpose wins: a how-to about security is a security question, not the reverse."""
 
 
 @dataclass(frozen=True)
@@ -42,34 +32,6 @@ def _rules(purpose: Purpose, *table: tuple[float | str, ...]) -> tuple[Rule, ...
         for weight, *patterns in table
     )
 
-
-MASKS: Final = tuple(
-    re.compile(rf"(?<!\w)(?:{phrase})(?!\w)")
-    for phrase in (
-        r"(?:issue|bug|error) (?:tracker|tracking|template|budget|message style)s?",
-        r"(?:dependency|constructor|setter) injection",
-        r"standard (?:library|libraries|input|output|error|deviation|edition)",
-        r"design (?:system|team|tokens?|files?|agency)",
-        r"(?:review|security|policy|architecture|design|onboarding|debugging) (?:team|channel|meeting|room|board|lead|budget)s?",
-        r"(?:quality|security) (?:assurance|guards?)",
-        r"fixed[- ](?:width|price|point|size|income)",
-        r"reviews? (?:page|app|score|widget)s?",
-        r"(?:product|customer|star|app store) reviews?",
-        r"rule of thumb|as a rule",
-        r"bug bash(?:es)?",
-        r"how (?:many|much|long|often|old|far|big|large)",
-        r"exception to (?:the|this|that|our)",
-    )
-)
-"""Phrases whose words would mislead; they are taken out before the rules look."""
-
-_FAILING: Final = (
-    r"(?:not|n't|cannot|never|no longer|nothing|stop(?:s|ped)|refus(?:es|ed) to|unable to|cant|wont|doesnt)"
-)
-_WORKING: Final = (
-    r"(?:(?:work|respond|start|load|connect|return|sync|build|deploy|run|show|open|render|send|happen|finish|compil"
-    r"|complet|updat|arriv|receiv|sav)(?:e|s|es|ed|ing|ning)?|log in)"
-)
 
 RULES: Final = (
     *_rules(
@@ -97,7 +59,7 @@ RULES: Final = (
             r"tim(?:es?|ed|ing) out|white screen|blank (?:page|screen)|out of (?:memory|disk|space)",
             r"5\d\d(?:s| errors?)",
         ),
-        (3, rf"{_FAILING}(?: (?:be|being|even|always|to|any))* {_WORKING}"),
+        (3, rf"{FAILING}(?: (?:be|being|even|always|to|any))* {WORKING}"),
         (
             3,
             r"what(?:'s| is| went| could be)? (?:going )?wrong(?: with (?:the|our))?|went wrong|going wrong",
@@ -116,7 +78,10 @@ RULES: Final = (
         (2, r"how (?:do|can|should|could|to)\b.{0,24}\b(?:fix|debug|troubleshoot|diagnose|solve|resolve)"),
         (
             2,
-            r"(?:suddenly|randomly|intermittently|sporadically|duplicated?|missing|lost|drops?|dropped|spik(?:es?|ed|ing))",
+            (
+                r"(?:suddenly|randomly|intermittently|sporadically|duplicated?|missing|lost|drops?|dropped"
+                r"|spik(?:es?|ed|ing))"
+            ),
         ),
         (2, r"(?:too|so|very|unusually) slow|slow(?:er|ness)|laggy|high (?:latency|cpu|memory)"),
         (
@@ -149,14 +114,29 @@ RULES: Final = (
     ),
     *_rules(
         Purpose.ARCHITECTURE,
-        (3, r"(?:is|was|would) it (?:be )?worth|do we (?:want|need|really need)|settle[ds]? on|opt(?:ed)? for|separate services"),
         (
-            4,
-            r"should (?:we|i|our team|the team|they) (?:really )?(?:use|adopt|switch|migrate|move|choose|pick|go|split|replace|build|buy|keep|store|rewrite|introduce|merge|separate|drop|cache|shard)",
+            3,
+            (
+                r"(?:is|was|would) it (?:be )?worth|do we (?:want|need|really need)|settle[ds]? on"
+                r"|opt(?:ed)? for|separate services"
+            ),
         ),
         (
             4,
-            r"why (?:did|do|have|are|were)(?:n't)? (?:we|they|you|the \w+ team)(?: \w+)? (?:choose|chose|chosen|pick(?:ed)?|us(?:e|ing)|adopt(?:ed)?|mov(?:e|ed|ing)|switch(?:ed)?|decided?|go|gone|split|buil[dt]|migrat(?:e|ed|ing)|keep|kept|reject(?:ed)?|select(?:ed)?|drop(?:ped)?|replaced?)",
+            (
+                r"should (?:we|i|our team|the team|they) (?:really )?(?:use|adopt|switch|migrate|move"
+                r"|choose|pick|go|split|replace|build|buy|keep|store|rewrite|introduce|merge|separate|drop"
+                r"|cache|shard)"
+            ),
+        ),
+        (
+            4,
+            (
+                r"why (?:did|do|have|are|were)(?:n't)? (?:we|they|you|the \w+ team)(?: \w+)? (?:choose"
+                r"|chose|chosen|pick(?:ed)?|us(?:e|ing)|adopt(?:ed)?|mov(?:e|ed|ing)|switch(?:ed)?"
+                r"|decided?|go|gone|split|buil[dt]|migrat(?:e|ed|ing)|keep|kept|reject(?:ed)?"
+                r"|select(?:ed)?|drop(?:ped)?|replaced?)"
+            ),
         ),
         (
             3,
@@ -167,7 +147,10 @@ RULES: Final = (
         (3, r"compar(?:e|es|ed|ing|isons?)|vs\.?|versus|pros and cons|differences? between|alternatives? to"),
         (
             3,
-            r"how (?:is|are|was|were) .{1,40} (?:structured|organi[sz]ed|laid out|partitioned|split|modell?ed|layered|wired)",
+            (
+                r"how (?:is|are|was|were) .{1,40} (?:structured|organi[sz]ed|laid out|partitioned|split"
+                r"|modell?ed|layered|wired)"
+            ),
         ),
         (
             2,
@@ -190,12 +173,21 @@ RULES: Final = (
         ),
         (
             3,
-            r"(?:dependenc(?:y|ies)|relations?|interplay|interaction) (?:between|among|of) (?:the |our )?(?:services|systems|modules|components|parts)",
+            (
+                r"(?:dependenc(?:y|ies)|relations?|interplay|interaction) (?:between|among|of) (?:the "
+                r"|our )?(?:services|systems|modules|components|parts)"
+            ),
         ),
     ),
     *_rules(
         Purpose.ONBOARDING,
-        (3, r"where (?:do|should|can|would) i (?:start|begin)|tak(?:e|ing) over from|what (?:is|are) .{1,40} for(?=\?|$)"),
+        (
+            3,
+            (
+                r"where (?:do|should|can|would) i (?:start|begin)|tak(?:e|ing) over from|what (?:is"
+                r"|are) .{1,40} for(?=\?|$)"
+            ),
+        ),
         (
             4,
             r"new (?:to|here|on|in)|new (?:hires?|joiners?|starters?|colleagues?)|newcomers?",
@@ -210,7 +202,10 @@ RULES: Final = (
         ),
         (
             3,
-            r"how (?:does|do) (?!(?:i|we|you|one|it)(?!\w)).{1,60} (?:work|works|fit|fits|interact|hang together|communicate)",
+            (
+                r"how (?:does|do) (?!(?:i|we|you|one|it)(?!\w)).{1,60} (?:work|works|fit|fits|interact"
+                r"|hang together|communicate)"
+            ),
         ),
         (
             3,
@@ -258,7 +253,10 @@ RULES: Final = (
         (3, r"richtlinien?|politique|política|normativa|vorschrift\w*|erlaubt|permitido|autorisé"),
         (
             3,
-            r"(?:must|shall|have to|has to) .{1,30} be (?:kept|stored|deleted|archived|retained|reported|signed|destroyed|approved)",
+            (
+                r"(?:must|shall|have to|has to) .{1,30} be (?:kept|stored|deleted|archived|retained"
+                r"|reported|signed|destroyed|approved)"
+            ),
         ),
     ),
     *_rules(
@@ -276,11 +274,20 @@ RULES: Final = (
         ),
         (
             3,
-            r"(?:what(?:'s|s| is| are)|which is|show me|give me) the (?:\w+ )?(?:commands?|procedure|process|way|syntax|flags?|steps) (?:to|for|of)",
+            (
+                r"(?:what(?:'s|s| is| are)|which is|show me|give me) the (?:\w+ )?(?:commands?|procedure"
+                r"|process|way|syntax|flags?|steps) (?:to|for|of)"
+            ),
         ),
         (
             3,
-            r"^(?:(?:please|now|then|i want to|i need to|i'd like to|we need to|we want to|help me|let's|can you|could you) ?,? ?)?(?:add|create|write|set ?up|install|configure|deploy|run|build|generate|implement|enable|disable|rotate|upgrade|rename|register|connect|publish|schedule|restart|import|export|provision|mount|reset|migrate|backfill|seed|clone|release|tag|wire|hook|parse|convert|restore|back up|roll back|invite)",
+            (
+                r"^(?:(?:please|now|then|i want to|i need to|i'd like to|we need to|we want to|help me"
+                r"|let's|can you|could you) ?,? ?)?(?:add|create|write|set ?up|install|configure|deploy"
+                r"|run|build|generate|implement|enable|disable|rotate|upgrade|rename|register|connect"
+                r"|publish|schedule|restart|import|export|provision|mount|reset|migrate|backfill|seed"
+                r"|clone|release|tag|wire|hook|parse|convert|restore|back up|roll back|invite)"
+            ),
         ),
         (
             2,
@@ -308,7 +315,12 @@ RULES: Final = (
         (3, r"improv(?:e|es|ed|ing|ements?)|polish|tidy|clean(?:er)? up"),
         (
             4,
-            r"(?:is|are|was|were|does|do) (?:this|that|these|those|it|my|the following|what i)\b.{0,60}?\b(?:good|correct|right|okay?|idiomatic|clean|sensible|acceptable|sound|proper|properly|sane|reasonable|readable|fine|overkill|overengineered|well[- ]\w+|make sense|look)",
+            (
+                r"(?:is|are|was|were|does|do) (?:this|that|these|those|it|my|the following"
+                r"|what i)\b.{0,60}?\b(?:good|correct|right|okay?|idiomatic|clean|sensible|acceptable"
+                r"|sound|proper|properly|sane|reasonable|readable|fine|overkill|overengineered|well[- ]\w+"
+                r"|make sense|look)"
+            ),
         ),
         (
             4,
@@ -317,7 +329,10 @@ RULES: Final = (
         ),
         (
             4,
-            r"(?:how|any(?:thing| way)?|what) (?:can|could|would|should|to) (?:we|i|you|be) (?:improve|improved|change|do better|made better)",
+            (
+                r"(?:how|any(?:thing| way)?|what) (?:can|could|would|should|to) (?:we|i|you|be) (?:improve"
+                r"|improved|change|do better|made better)"
+            ),
         ),
         (
             3,
@@ -340,7 +355,11 @@ RULES: Final = (
         ),
         (
             4,
-            r"(?:leak(?:s|ed|ing)?|expos(?:e|es|ed|ing)|stolen|steal|compromised?|harden\w*)(?:\W+\w+){0,4}?\W+(?:keys?|secrets?|credentials?|tokens?|passwords?|accounts?|data|servers?|images?|clusters?)",
+            (
+                r"(?:leak(?:s|ed|ing)?|expos(?:e|es|ed|ing)|stolen|steal|compromised?"
+                r"|harden\w*)(?:\W+\w+){0,4}?\W+(?:keys?|secrets?|credentials?|tokens?|passwords?"
+                r"|accounts?|data|servers?|images?|clusters?)"
+            ),
         ),
         (
             4,
@@ -355,7 +374,10 @@ RULES: Final = (
         (3, r"(?:leaked|compromised|exposed|stolen) (?:\w+ )?(?:keys?|secrets?|credentials?|tokens?|passwords?)"),
         (
             3,
-            r"(?:brute[- ]forc\w+|man[- ]in[- ]the[- ]middle|replay(?:ed)? attack\w*|tamper\w*|bypass(?:es|ed|ing)?|forg(?:e|ed|ery))",
+            (
+                r"(?:brute[- ]forc\w+|man[- ]in[- ]the[- ]middle|replay(?:ed)? attack\w*|tamper\w*"
+                r"|bypass(?:es|ed|ing)?|forg(?:e|ed|ery))"
+            ),
         ),
         (
             2,
@@ -370,32 +392,4 @@ RULES: Final = (
         (1, r"auth|jwts?|tls|certificates?|tokens?|keys?"),
         (3, r"sicherheitsl\w+|sécurité|faille|seguridad|vulnerabilidad"),
     ),
-)
-
-CJK_RULES: Final = (
-    (Purpose.DEBUGGING, 3.0, re.compile("障害|エラー|不具合|バグ|错误|故障|崩溃|报错|失败|失敗|오류|장애")),
-    (Purpose.ARCHITECTURE, 3.0, re.compile("設計|アーキテクチャ|架构|架構|设计|比較|比较|설계")),
-    (Purpose.ONBOARDING, 3.0, re.compile("概要|入門|とは何|说明|解释|介绍|介紹|소개")),
-    (Purpose.POLICY, 3.0, re.compile("規定|規則|ポリシー|规定|规则|政策|合规|정책|규정")),
-    (Purpose.HOW_TO, 3.0, re.compile("方法|手順|やり方|どうやって|怎么|如何|步骤|방법")),
-    (Purpose.REVIEW, 3.0, re.compile("レビュー|改善|评审|审查|改进|리뷰")),
-    (Purpose.SECURITY, 3.0, re.compile("脆弱性|セキュリティ|漏洞|安全|攻撃|攻击|보안")),
-)
-"""Scripts without spaces have no word boundaries: these are matched anywhere."""
-
-DOMAINS: Final = tuple(
-    (name, re.compile(rf"(?<!\w)(?:{pattern})(?!\w)"))
-    for name, pattern in (
-        (
-            "data",
-            r"databases?|postgres\w*|mysql|sqlite|redis|kafka|quer(?:y|ies)|schemas?|tables?|warehouse|backups?|index(?:es)?",
-        ),
-        ("delivery", r"deploy\w*|releases?|ci|pipelines?|builds?|rollbacks?|docker|kubernetes|k8s|helm|terraform"),
-        ("operations", r"on-?call|alerts?|incidents?|outages?|monitoring|dashboards?|latency|logs?|metrics"),
-        ("identity", r"auth|authenticat\w+|authori[sz]\w+|oauth|sso|logins?|passwords?|jwts?|tokens?"),
-        ("interface", r"frontend|ui|css|react|pages?|screens?|browsers?|accessibility"),
-        ("services", r"apis?|endpoints?|grpc|rest|graphql|webhooks?|microservices?|gateways?"),
-        ("people", r"teams?|hiring|vacation|onboarding|managers?|colleagues?|travel|expenses?"),
-        ("testing", r"tests?|fixtures?|coverage|mocks?|flaky"),
-    )
 )

@@ -37,11 +37,16 @@ _KNOWN: Final = {
     "node graph": AnswerFormat.GRAPH,
 }
 _UNSUPPORTED: Final = (
-    r"csv(?: file)?|tsv|json|yaml|xml|html|pdf|docx?|word (?:document|file)|excel(?: sheet| file)?|xlsx|spreadsheet|google sheet|slides?"
-    r"|slide ?deck|power ?point|presentation|keynote|map|heat ?map|tree ?map|mind ?map|pie chart|donut chart|tornado(?: chart)?"
-    r"|scatter ?plots?|box ?plots?|radar chart|bubble chart|gantt(?: chart)?|sankey(?: diagram)?|venn diagram|flow ?chart"
-    r"|(?:sequence |class |er |uml |architecture )?diagram|mermaid(?: diagram)?|plantuml|latex|infographic|kanban(?: board)?|calendar"
-    r"|dashboard|podcast|video|audio|image|picture|svg|png|poem|haiku|song|rap|comic|word cloud|funnel|waterfall(?: chart)?|gauge"
+    r"csv(?: file)?|tsv|json|yaml|xml|html|pdf|docx?|word (?:document"
+    r"|file)|excel(?: sheet| file)?|xlsx|spreadsheet|google sheet|slides?"
+    r"|slide ?deck|power ?point|presentation|keynote|map|heat ?map"
+    r"|tree ?map|mind ?map|pie chart|donut chart|tornado(?: chart)?"
+    r"|scatter ?plots?|box ?plots?|radar chart|bubble chart"
+    r"|gantt(?: chart)?|sankey(?: diagram)?|venn diagram|flow ?chart"
+    r"|(?:sequence |class |er |uml |architecture )?diagram|mermaid(?: diagram)?"
+    r"|plantuml|latex|infographic|kanban(?: board)?|calendar"
+    r"|dashboard|podcast|video|audio|image|picture|svg|png|poem|haiku"
+    r"|song|rap|comic|word cloud|funnel|waterfall(?: chart)?|gauge"
     r"|[a-z]+ chart|[a-z]+plot|[a-z]+gram(?<!program)"
 )
 _SHAPE: Final = "|".join(sorted((re.escape(word) for word in _KNOWN), key=len, reverse=True))
@@ -50,13 +55,20 @@ _ARTICLE: Final = (
     r"(?:(?:an?|the|one|some|nice|simple|small|single|sortable|sorted|neat|proper|quick|markdown|clean) ){0,3}"
 )
 _VERB: Final = (
-    r"(?:show|give|list|present|render|display|put|draw|plot|return|format|output|export|summari[sz]e|visuali[sz]e|lay|share|send"
-    r"|make|get|want|need|prepare|produce|generate|arrange|rank|break|turn|answer|print|report|compare|chart|map|tabulate|see|have)"
+    r"(?:show|give|list|present|render|display|put|draw|plot|return"
+    r"|format|output|export|summari[sz]e|visuali[sz]e|lay|share|send"
+    r"|make|get|want|need|prepare|produce|generate|arrange|rank|break"
+    r"|turn|answer|print|report|compare|chart|map|tabulate|see|have)"
 )
-_TAIL: Final = r"(?=\s*(?:$|[.?!,;:)]|please|thanks|with|sorted|ordered|grouped|by|per|showing|so|of|for|instead|and|if|over time))"
+_TAIL: Final = (
+    r"(?=\s*(?:$|[.?!,;:)]|please|thanks|with|sorted|ordered|grouped|by|per"
+    r"|showing|so|of|for|instead|and|if|over time))"
+)
 _MODELLING: Final = re.compile(
-    r"(?<!\w)(?:stor(?:e|ed|ing)|sav(?:e|ed|ing)|model(?:led|ed|ling)?|represent(?:ed)?|implement(?:ed)?|treat(?:ed)?|persist(?:ed)?"
-    r"|encod(?:e|ed)|serv(?:e|ed)|parse[ds]?|import(?:ed)?|upload(?:ed)?|alter|migrat(?:e|ed)|lock(?:ed)?|insert(?:ed)?|index(?:ed)?"
+    r"(?<!\w)(?:stor(?:e|ed|ing)|sav(?:e|ed|ing)|model(?:led|ed|ling)?"
+    r"|represent(?:ed)?|implement(?:ed)?|treat(?:ed)?|persist(?:ed)?"
+    r"|encod(?:e|ed)|serv(?:e|ed)|parse[ds]?|import(?:ed)?|upload(?:ed)?"
+    r"|alter|migrat(?:e|ed)|lock(?:ed)?|insert(?:ed)?|index(?:ed)?"
     r"|work(?:s|ed)? with|read|accept(?:s|ed)?|support(?:s|ed)?)(?!\w)"
 )
 """Verbs with which "as a table" speaks about a system and not about the answer."""
@@ -66,8 +78,10 @@ _IN: Final = re.compile(
     rf"(?<!\w){_VERB}(?!\w).*(?<!\w)(?:in|into|on|to|via|using) {_ARTICLE}{_ANY}(?!\w)(?=\s*(?:$|[.?!,;]|please))"
 )
 _GIVE: Final = re.compile(
-    rf"^(?:(?:please|can you|could you|would you|i want(?: you to)?|i need(?: you to)?|i'd like(?: you to)?|now|then|and|let me|let's) ?,? ?)*"
-    rf"(?:show|give|draw|plot|render|display|make|produce|prepare|generate|create|build|see|want|need|have|get|sketch|export|print)?"
+    rf"^(?:(?:please|can you|could you|would you|i want(?: you to)?"
+    rf"|i need(?: you to)?|i'd like(?: you to)?|now|then|and|let me|let's) ?,? ?)*"
+    rf"(?:show|give|draw|plot|render|display|make|produce|prepare"
+    rf"|generate|create|build|see|want|need|have|get|sketch|export|print)?"
     rf"(?: (?:me|us|up|out))? ?(?:a|an|the)(?: [\w-]+){{0,2}}? {_ANY} "
     rf"(?:of|for|with|showing|comparing|listing|about|that|on|between|which|how|from|covering)(?!\w)"
 )
@@ -90,8 +104,10 @@ _IMPERATIVES: Final = (
     ),
 )
 _BUILDING: Final = re.compile(
-    r"(?<!\w)(?:create|build|make|generate|need|have|alter|drop|add) (?:an? |the )?(?:[\w-]+ )*(?:tables?|dashboards?|calendar|map|grid|pipeline)(?!\w)"
-    r".*(?<!\w)(?:postgres\w*|sql|mysql|sqlite|database|schema|columns?|migration|index|dynamodb|bigquery|html|css|react|grafana)(?!\w)"
+    r"(?<!\w)(?:create|build|make|generate|need|have|alter|drop|add) (?:an? "
+    r"|the )?(?:[\w-]+ )*(?:tables?|dashboards?|calendar|map|grid|pipeline)(?!\w)"
+    r".*(?<!\w)(?:postgres\w*|sql|mysql|sqlite|database|schema|columns?"
+    r"|migration|index|dynamodb|bigquery|html|css|react|grafana)(?!\w)"
 )
 """Making a table in a database is work, not a format."""
 
@@ -155,16 +171,25 @@ _TERM: Final = r"[^\s,;:?!()]+(?: [^\s,;:?!()]+){0,3}?"
 _END: Final = r"(?=\s*(?:$|[,;:?!.]|for |in |on |as |when |with respect|regarding|at |since |during |because ))"
 _COMPARISONS: Final = (
     re.compile(
-        rf"(?<!\w)compar(?:e|ing|ison (?:of|between)) (?P<a>{_TERM}) (?:and|with|to|against|vs\.?|versus) (?P<b>{_TERM}){_END}",
+        (
+            rf"(?<!\w)compar(?:e|ing|ison (?:of|between)) (?P<a>{_TERM}) (?:and"
+            rf"|with|to|against|vs\.?|versus) (?P<b>{_TERM}){_END}"
+        ),
         re.IGNORECASE,
     ),
     re.compile(
-        rf"(?<!\w)(?:differences?|choose|choosing|choice|decide|deciding|trade-?offs?) between (?P<a>{_TERM}) (?:and|or) (?P<b>{_TERM}){_END}",
+        (
+            rf"(?<!\w)(?:differences?|choose|choosing|choice|decide|deciding"
+            rf"|trade-?offs?) between (?P<a>{_TERM}) (?:and|or) (?P<b>{_TERM}){_END}"
+        ),
         re.IGNORECASE,
     ),
     re.compile(rf"(?P<a>[^\s,;:?!()]+(?: [^\s,;:?!()]+){{0,1}}?) (?:vs\.?|versus) (?P<b>{_TERM}){_END}", re.IGNORECASE),
     re.compile(
-        rf"(?<!\w)(?:(?:use|adopt|pick|choose|prefer|go with|want|better|faster|cheaper|safer)[,:]?|either) (?P<a>{_TERM}),? or (?P<b>{_TERM}){_END}",
+        (
+            rf"(?<!\w)(?:(?:use|adopt|pick|choose|prefer|go with|want|better|faster"
+            rf"|cheaper|safer)[,:]?|either) (?P<a>{_TERM}),? or (?P<b>{_TERM}){_END}"
+        ),
         re.IGNORECASE,
     ),
     re.compile(r"^(?P<a>[A-Z0-9][\w.+#-]*) or (?P<b>[A-Z0-9][\w.+#-]*)(?= for | in |\s*\?)"),

@@ -19,6 +19,9 @@ _BRACKETS: Final = {
 }
 """Whatever a reader, or a reader after normalisation, may take for the beginning of a tag."""
 
+_SUSPECT: Final = re.compile(r"[^ -~\n]")
+"""Whatever is not printable ASCII is looked at one by one."""
+
 _ENTITY: Final = re.compile(r"&(?=(?:amp|lt|gt|#)\w*;?)")
 _BREAKS: Final = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _BLANK_LINES: Final = re.compile(r"\n(?:[ \t]*\n)+")
@@ -28,7 +31,7 @@ def quote_text(text: str) -> str:
     """Return a text as it stands in a context: tags escaped (``&lt;``, and ``&amp;`` where it stood for itself), later
     lines indented so that only headings begin a line, and no invisible or direction-changing characters.
     """
-    visible = "".join(char for char in _BREAKS.sub("\n", text) if _is_visible(char))
+    visible = _SUSPECT.sub(_visible, _BREAKS.sub("\n", text))
     lines = _BLANK_LINES.sub("\n", _escape(visible).strip())
     return lines.replace("\n", f"\n{INDENT}")
 
@@ -46,8 +49,8 @@ def _escape(text: str) -> str:
     return escaped
 
 
-def _is_visible(char: str) -> bool:
-    """Tab and line break, and all but control and format characters; joiners stay, since scripts and emoji need them."""
-    if char in "\n\t\u200c\u200d":
-        return True
-    return unicodedata.category(char) not in ("Cc", "Cf", "Co", "Cs")
+def _visible(match: re.Match[str]) -> str:
+    """Tab and all but control and format characters stay; joiners too, since scripts and emoji need them."""
+    char = match[0]
+    kept = char in "\t\u200c\u200d" or unicodedata.category(char) not in ("Cc", "Cf", "Co", "Cs")
+    return char if kept else ""

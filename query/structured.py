@@ -131,12 +131,10 @@ def _chart(question: str, results: Sequence[Result]) -> ChartResult:
     for result in results:
         units[group(result) or "unknown"].append(result.unit_id)
     counts = Counter({bar: len(ids) for bar, ids in units.items()})
-    if name in _TIMES:
-        order = sorted(counts)[:BARS]
-    else:
-        order = sorted(counts, key=lambda bar: (-counts[bar], bar))[:BARS]
+    by_time = name in _TIMES
+    order = sorted(counts, key=lambda bar: (0 if by_time else -counts[bar], bar))[:BARS]
     return ChartResult(
-        subtype="line" if name in _TIMES else "ranked-bar",
+        subtype="line" if by_time else "ranked-bar",
         title=f"Found units by {name}",
         series=tuple((bar, float(counts[bar])) for bar in order),
         unit_ids=tuple(tuple(units[bar]) for bar in order),
@@ -198,7 +196,9 @@ def _unsupported(title: str, intent: Intent, question: str, results: Sequence[Re
     requested = intent.requested_format or "unknown"
     if re.search(r"gantt|calendar", requested):
         reason = f"a {requested} is not made here; the dated units are a timeline"
-        return UnsupportedFormatResult(requested=requested, reason=reason, fallback="timeline"), _timeline(title, results)
+        return UnsupportedFormatResult(requested=requested, reason=reason, fallback="timeline"), _timeline(
+            title, results
+        )
     if re.search(r"chart|plot|tornado|pie|histogram|funnel|gauge|heat ?map|cloud", requested):
         reason = (
             f"what is stored holds no numbers that a {requested} could show honestly; the counts are a ranked bar chart"

@@ -13,6 +13,10 @@ from schemas.units import Identifier, TenantId, Unit
 
 SCHEMA_MAJOR = 1
 SCHEMA_MINOR = 0
+INT64 = range(-(2**63), 2**63)
+"""What the log's JSON holds exactly."""
+VERSION_DIGITS = 9
+"""Of a version number only these are read: no version has more, and Python refuses to read thousands of digits."""
 
 
 class EventType(StrEnum):
@@ -171,6 +175,21 @@ Event = Annotated[
 _EVENT: TypeAdapter[Event] = TypeAdapter(Event)
 
 
+def extension_fault(name: str, value: Any) -> tuple[str, str | None] | None:
+    """Say what is wrong with an attribute of an envelope as CloudEvents 1.0 (3.1) defines those of others, and the limit.
+
+    None for what is right, and for the attributes that are ours. Every door checks this: what nests or is no number of
+    JSON's cannot be kept in the log.
+    """
+    if name in Envelope.model_fields or name in {"type", "data"}:
+        return None
+    if not (name.isascii() and name.isalnum() and name == name.lower()):
+        return "not an attribute of an event", "extensions: a-z and 0-9 only"
+    if isinstance(value, str | bool) or (isinstance(value, int) and value in INT64):
+        return None
+    return "an extension attribute is a string, an integer or a boolean", None
+
+
 def parse_event(value: Any) -> Event:
     """Read one structured CloudEvent from a JSON object.
 
@@ -195,7 +214,7 @@ def schema_major(value: Any) -> int:
     """Return the major version that an event claims; 1 where it claims none or nothing readable."""
     version = value.get("schemaversion", "1") if isinstance(value, dict) else "1"
     head = str(version).partition(".")[0]
-    return int(head) if head.isdecimal() else SCHEMA_MAJOR
+    return int(head[:VERSION_DIGITS]) if head.isdecimal() else SCHEMA_MAJOR
 
 
 def _is_later_minor(value: Any) -> bool:
@@ -203,4 +222,4 @@ def _is_later_minor(value: Any) -> bool:
     if not isinstance(version, str):
         return False
     minor = version.partition(".")[2]
-    return schema_major(value) == SCHEMA_MAJOR and minor.isdecimal() and int(minor) > SCHEMA_MINOR
+    return schema_major(value) == SCHEMA_MAJOR and minor.isdecimal() and int(minor[:VERSION_DIGITS]) > SCHEMA_MINOR

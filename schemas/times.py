@@ -1,6 +1,6 @@
 """Moments: a UTC instant or a whole UTC day, with the words in which the producer gave it."""
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -10,6 +10,8 @@ from schemas.base import Strict
 
 EPOCH_MS_MIN = -62_135_596_800_000  # 0001-01-01
 EPOCH_MS_MAX = 253_402_300_799_999  # 9999-12-31
+LAST_INSTANT = datetime.max.replace(tzinfo=UTC)
+DATE_CHARS = 10  # the longest date without a time; the shortest with one, 20260301T09, has eleven
 
 
 class Moment(Strict):
@@ -18,7 +20,7 @@ class Moment(Strict):
     Accepted in its place: an RFC 3339 string with Z or an offset; a naive one, read as UTC; a date, read as the whole
     UTC day; an integer, milliseconds since 1970 (UTC); ``{"at": naive string, "zone": "Europe/Berlin"}``, where a local
     time that does not exist (the clocks went forward) is read with the offset from before the gap, and one that exists
-    twice is the earlier (PEP 495, fold=0). ``original`` keeps what was given.
+    twice is the earlier (PEP 495, fold=0); an offset beside a zone is refused. ``original`` keeps what was given.
     """
 
     at: datetime = Field(description="UTC")
@@ -32,19 +34,18 @@ class Moment(Strict):
             return value
         if isinstance(value, datetime):
             return {"at": _utc(value), "original": value.isoformat()}
-        if isinstance(value, bool):
-            msg = "a moment is a string, an integer of milliseconds, or an object"
-            raise ValueError(msg)  # noqa: TRY004 - Pydantic reports ValueError as a validation error
-        if isinstance(value, int):
+        if isinstance(value, int) and not isinstance(value, bool):
             return _from_epoch_ms(value)
         if isinstance(value, str):
             return _from_text(value, None)
-        if isinstance(value, dict) and "zone" in value:
+        if not isinstance(value, dict):
+            msg = "a moment is a string, an integer of milliseconds, or an object"
+            raise ValueError(msg)  # noqa: TRY004 - Pydantic reports ValueError as a validation error
+        if "zone" in value:
             return _from_zoned(value)
-        if isinstance(value, dict) and "original" in value:
+        if "original" in value:
             at = value.get("at")
-            parsed = at if isinstance(at, datetime) else datetime.fromisoformat(str(at))
-            return {**value, "at": _utc(parsed)}
+            return {**value, "at": _utc(at) if isinstance(at, datetime) else _from_text(str(at), None)["at"]}
         return value
 
     @field_serializer("at")
@@ -53,8 +54,9 @@ class Moment(Strict):
 
     @property
     def end(self) -> datetime:
-        """The first instant after it: intervals are half open."""
-        return self.at + (timedelta(days=1) if self.precision == "day" else timedelta(microseconds=1))
+        """The first instant after it: intervals are half open. The calendar's last instant ends with itself."""
+        length = timedelta(days=1) if self.precision == "day" else timedelta(microseconds=1)
+        return self.at + min(length, LAST_INSTANT - self.at)
 
 
 def _utc(value: datetime) -> datetime:
@@ -69,19 +71,24 @@ def _from_epoch_ms(value: int) -> dict[str, Any]:
 
 
 def _from_text(text: str, zone: ZoneInfo | None) -> dict[str, Any]:
-    stripped = text.strip()
     try:
-        if len(stripped) == len("2026-03-01"):
-            day = date.fromisoformat(stripped)
-            start = datetime(day.year, day.month, day.day, tzinfo=zone or UTC)
-            return {"at": start.astimezone(UTC), "precision": "day", "original": text}
-        parsed = datetime.fromisoformat(stripped)
-        if parsed.tzinfo is None and zone is not None:
-            parsed = parsed.replace(tzinfo=zone)
-        return {"at": _utc(parsed), "original": text}
+        written, precision = _written(text.strip().upper())  # RFC 3339 allows t and z
+        at = _utc(written.replace(tzinfo=zone) if zone and written.tzinfo is None else written)
     except (ValueError, OverflowError) as error:
         msg = "not a date or RFC 3339 time, e.g. 2026-03-01T09:00:00Z"
         raise ValueError(msg) from error
+    if zone and written.tzinfo:
+        msg = "a time in a zone has no offset of its own: give one of them"
+        raise ValueError(msg)
+    return {"at": at, "precision": precision, "original": text}
+
+
+def _written(text: str) -> tuple[datetime, Literal["instant", "day"]]:
+    if len(text) <= DATE_CHARS:
+        return datetime.combine(date.fromisoformat(text), time()), "day"
+    if not text.isprintable():  # datetime takes any character between date and time
+        raise ValueError
+    return datetime.fromisoformat(text), "instant"
 
 
 def _from_zoned(value: dict[str, Any]) -> dict[str, Any]:

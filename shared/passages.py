@@ -29,7 +29,8 @@ _MONTHS = (
 def passage_key(unit: Unit, content_key: str) -> str:
     """Return the identity of the passage that a unit is found by: its text in its scope, or the turn itself.
 
-    ``content_key`` is the text's, of `shared.identity`; it holds tenant and scope. A turn stands alone, because it is found by its neighbours' words too, and those differ where the text is the same.
+    ``content_key`` is the text's, of `shared.identity`; it holds tenant and scope. A turn stands alone, because it is found
+    by its neighbours' words too, and those differ where the text is the same.
     """
     if unit.turn is not None:
         return f"turn {unit.scope.key} {unit.id}"

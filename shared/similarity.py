@@ -11,5 +11,6 @@ def cosines(vectors: Vectors, query: Vector) -> NDArray[np.float64]:
 
     Each row is summed alone, so its result does not depend on where it stands in a matrix; matrix products do.
     """
-    products: NDArray[np.float64] = vectors.astype(np.float64) * query.astype(np.float64)
-    return products.sum(axis=1)
+    products = vectors.astype(np.float64) * query.astype(np.float64)
+    sums: NDArray[np.float64] = products.sum(axis=1)
+    return sums

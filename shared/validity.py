@@ -49,7 +49,7 @@ def held(unit: Unit, recorded_at: datetime) -> Held:
         begins=begins,
         ends=micros(unit.valid_until.at) if isinstance(unit.valid_until, Moment) else None,
         occurred_start=occurred,
-        occurred_end=_end(unit.occurred_at) if unit.occurred_at else None,
+        occurred_end=micros(unit.occurred_at.end) if unit.occurred_at else None,
         recorded=recorded,
         moment=moment,
         start=moment if begins is None else begins,
@@ -105,11 +105,3 @@ def _overlaps(times: Held, since: datetime | None, until: datetime | None) -> bo
     return (until is None or times.occurred_start < micros(until)) and (
         since is None or times.occurred_end > micros(since)
     )
-
-
-def _end(moment: Moment) -> int:
-    """Return the end of a moment without leaving the calendar: the last day of 9999 has no day after it."""
-    try:
-        return micros(moment.end)
-    except OverflowError:
-        return micros(datetime.max.replace(tzinfo=UTC)) + 1

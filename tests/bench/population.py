@@ -1,5 +1,6 @@
 """A company of any size: units with Zipf words, skewed scopes and recurring entities, stored as if they had been published."""
 
+import asyncio
 import itertools
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,9 +24,7 @@ SCOPES = 20
 CLUSTERS = 400
 BATCH = 500
 PARTITIONS = 4
-SYLLABLES = (
-    "ba be bi bo bu da de di do du fa fe fi fo ga ge gi go ka ke ki ko la le li lo ma me mi mo na ne ni no".split()
-)
+SYLLABLES = [first + second for first in "bdfgklmn" for second in "aeio"]
 
 
 class Words:
@@ -85,7 +84,7 @@ async def populate(folder: Path, units: int, model: str) -> None:
     words = Words()
     random = np.random.default_rng(SEED)
     centres = random.standard_normal((CLUSTERS, DIMS), dtype=np.float32)
-    folder.mkdir(parents=True, exist_ok=True)
+    await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
     clock = SystemClock()
     journal = Journal.open(folder / "journal.db", PARTITIONS, clock)
     writer = SqliteWriter(folder / "knowledge", clock)

@@ -51,7 +51,9 @@ def test_golden_event_parses_for_ever_and_survives_a_round_trip(path):
     assert parse_event(dump_event(parsed)) == parsed
 
 
-@pytest.mark.parametrize("path", [path for path in GOLDEN if "later-minor" not in path.stem], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [path for path in GOLDEN if "later-minor" not in path.stem], ids=lambda path: path.stem
+)
 def test_golden_event_is_valid_by_the_exported_schema_once_moments_are_written_out(path):
     """The exported schema describes what we write: moments as objects."""
     dumped = dump_event(parse_event(json.loads(path.read_text(encoding="utf-8"))))
@@ -130,7 +132,8 @@ def test_an_unknown_major_version_can_be_told_before_parsing():
 
 def test_events_of_one_document_share_a_key():
     part = parse_event(event(document_id="d", part=3, revision=1))
-    done = parse_event({**event(), "type": "document.completed", "data": {"id": "d", "revision": 1, "parts": 4, "hash": "0" * 64}})
+    completion = {"id": "d", "revision": 1, "parts": 4, "hash": "0" * 64}
+    done = parse_event({**event(), "type": "document.completed", "data": completion})
     assert part.key == done.key == "acme/d"
 
 
@@ -159,7 +162,9 @@ def test_a_stage_message_carries_vectors_as_raw_floats():
 
 
 def test_a_stage_message_refuses_vectors_of_another_length():
-    message = StageMessage(position=POSITION, recorded_at=AT, key="acme/u", marker=Marker(kind=MarkerKind.DEAD, stage="embed"))
+    message = StageMessage(
+        position=POSITION, recorded_at=AT, key="acme/u", marker=Marker(kind=MarkerKind.DEAD, stage="embed")
+    )
     with pytest.raises(ValueError, match="the header says 0"):
         encode_message(message, b"1234")
 
@@ -171,7 +176,8 @@ def test_anything_else_is_refused_as_a_stage_message(body):
 
 
 @pytest.mark.parametrize(
-    "change", [{"limit": 0}, {"limit": 51}, {"budget_tokens": 49}, {"wait_ms": -1}, {"scopes": ["planet/x"]}, {"q": "x" * 4001}]
+    "change",
+    [{"limit": 0}, {"limit": 51}, {"budget_tokens": 49}, {"wait_ms": -1}, {"scopes": ["planet/x"]}, {"q": "x" * 4001}],
 )
 def test_a_question_has_bounds(change):
     with pytest.raises(ValidationError):

@@ -3,6 +3,7 @@
 import asyncio
 import tempfile
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -152,11 +153,7 @@ def _batches(order: tuple[list[int], list[int], list[int]]) -> list[list[Effect]
     for place, number in enumerate(repeated):
         numbers = [*numbers[: place * 3], number, *numbers[place * 3 :]]
     edges = [0, *sorted(set(cuts)), len(numbers)]
-    return [
-        [EFFECTS[number] for number in numbers[start:end]]
-        for start, end in zip(edges, edges[1:], strict=False)
-        if end > start
-    ]
+    return [[EFFECTS[number] for number in numbers[start:end]] for start, end in pairwise(edges) if end > start]
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])

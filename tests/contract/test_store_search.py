@@ -202,6 +202,13 @@ async def test_words_with_signs_are_searched_as_they_are(store):
             await snapshot.keyword([question, *question.split()], where(), 5)
 
 
+async def test_words_that_no_text_can_hold_find_nothing(store):
+    await store.apply(asserted(unit("a", "limit")))
+    async with store.reader.snapshot(TENANT) as snapshot:
+        hits = await snapshot.keyword(["\ud800", "a\x00b", "", " ", "limit"], where(), 5)
+    assert [hit.unit_ids for hit in hits] == [("a",)]
+
+
 async def test_texts_in_scripts_without_spaces_are_found(store):
     await store.apply(
         asserted(unit("ja", "決済サービスの再試行は五回です")), asserted(unit("th", "ระบบชำระเงินลองใหม่ห้าครั้ง"))

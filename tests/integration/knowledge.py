@@ -104,13 +104,25 @@ def unit(unit_id: str, text: str, scope: str = "team/platform", *, source: str =
         "id": f"e-{unit_id}-{data.get('revision', 0)}",
         "source": source,
         "type": "unit.asserted",
-        "data": {"id": unit_id, "text": text, "type": "context", "scope": {"level": level, "entity_id": entity}, **data},
+        "data": {
+            "id": unit_id,
+            "text": text,
+            "type": "context",
+            "scope": {"level": level, "entity_id": entity},
+            **data,
+        },
     }
 
 
 def declared(kind: str, data: dict) -> dict:
     """Return an event that declares an entity or a relation."""
-    return {"specversion": "1.0", "id": f"e-{kind}-{sorted(data.items())}", "source": "test://org", "type": kind, "data": data}
+    return {
+        "specversion": "1.0",
+        "id": f"e-{kind}-{sorted(data.items())}",
+        "source": "test://org",
+        "type": kind,
+        "data": data,
+    }
 
 
 def entity(entity_id: str, kind: str, name: str, aliases: Sequence[str] = ()) -> dict:

@@ -17,7 +17,18 @@ from tests.integration.knowledge import Knowledge, entity, relation, unit
 
 pytestmark = [pytest.mark.integration, pytest.mark.anyio]
 
-STAGES = ["intent", "entities", "weights", "keyword", "search", "fusion", "conflicts", "structured", "context", "complete"]
+STAGES = [
+    "intent",
+    "entities",
+    "weights",
+    "keyword",
+    "search",
+    "fusion",
+    "conflicts",
+    "structured",
+    "context",
+    "complete",
+]
 
 
 @pytest.fixture
@@ -32,8 +43,18 @@ async def known(tmp_path):
         relation("ana", "member_of", "platform"),
         relation("platform", "part_of", "engineering"),
         unit("pool-50", "The connection pool of the ledger has 50 connections at most.", occurred_at="2026-01-05"),
-        unit("pool-20", "The connection pool of the ledger has 20 connections at most.", occurred_at="2026-02-05", source="test://chat"),
-        unit("deploy", "To deploy the ledger, run make release on the build host.", type="command", occurred_at="2026-02-10"),
+        unit(
+            "pool-20",
+            "The connection pool of the ledger has 20 connections at most.",
+            occurred_at="2026-02-05",
+            source="test://chat",
+        ),
+        unit(
+            "deploy",
+            "To deploy the ledger, run make release on the build host.",
+            type="command",
+            occurred_at="2026-02-10",
+        ),
         unit("note", "My notes: the ledger deploy takes four minutes.", "personal/ana"),
         unit("rules", "Deployments of the ledger need two approvals.", "department/engineering", type="decision"),
         unit("salaries", "The salaries of the ledger team are listed in the vault.", "team/hr"),
@@ -94,7 +115,9 @@ class TestStream:
                     finally:
                         closed.set()
 
-        stream = known.assembly(reader=Watched()).stream(Question(q="deploy the ledger"), tenant="demo", principal="ana")
+        stream = known.assembly(reader=Watched()).stream(
+            Question(q="deploy the ledger"), tenant="demo", principal="ana"
+        )
         async for event in stream:
             if event.stage == "keyword":
                 break
@@ -145,7 +168,9 @@ class TestAnswer:
             assert citation.scope
 
     async def test_the_context_keeps_its_budget(self, known):
-        await known.teach(*(unit(f"long{i}", f"The ledger, chapter {i}. " + "It goes on and on. " * 300) for i in range(4)))
+        await known.teach(
+            *(unit(f"long{i}", f"The ledger, chapter {i}. " + "It goes on and on. " * 300) for i in range(4))
+        )
         answer = await ask(known, "ledger chapter", budget_tokens=200, limit=10)
         assert answer.context_tokens == count_tokens(answer.context) <= 200
         assert answer.citations
@@ -170,7 +195,9 @@ class TestAnswer:
         assert set(answer.timings_ms) == {*STAGES[:-1], "total"}
 
     async def test_newest_first_on_request(self, known):
-        answer = await ask(known, "ledger", order="time", limit=10, types=["context", "command"], scopes=["team/platform"])
+        answer = await ask(
+            known, "ledger", order="time", limit=10, types=["context", "command"], scopes=["team/platform"]
+        )
         assert ids(answer) == ["deploy", "pool-20", "pool-50"]
         assert [result.rank for result in answer.results] == [1, 2, 3]
 
@@ -221,7 +248,9 @@ class TestScopes:
 
 class TestTime:
     async def test_a_superseded_unit_is_shown_only_on_request_and_as_such(self, known):
-        await known.teach(unit("deploy-2", "To deploy the ledger, push a tag.", supersedes="deploy", occurred_at="2026-02-20"))
+        await known.teach(
+            unit("deploy-2", "To deploy the ledger, push a tag.", supersedes="deploy", occurred_at="2026-02-20")
+        )
         now = await ask(known, "deploy the ledger", limit=10)
         assert "deploy-2" in ids(now)
         assert "deploy" not in ids(now)
@@ -230,7 +259,9 @@ class TestTime:
         assert status["deploy"] == ("superseded", "deploy-2")
 
     async def test_as_of_answers_with_what_held_then(self, known):
-        await known.teach(unit("deploy-2", "To deploy the ledger, push a tag.", supersedes="deploy", occurred_at="2026-02-20"))
+        await known.teach(
+            unit("deploy-2", "To deploy the ledger, push a tag.", supersedes="deploy", occurred_at="2026-02-20")
+        )
         then = await ask(known, "deploy the ledger", limit=10, as_of="2026-02-15")
         assert "deploy" in ids(then)
         assert "deploy-2" not in ids(then)
@@ -354,6 +385,12 @@ class TestLoss:
         with pytest.raises(AllSourcesLost):
             await ask(known, "deploy the ledger", assembly=assembly)
 
+    async def test_a_graph_arm_that_fails_is_named_and_the_others_answer(self, known):
+        assembly = self.broken(known, failing=["team/platform"], arms=("about",))
+        answer = await ask(known, "Who leads the ledger project in Platform?", assembly=assembly)
+        assert answer.results
+        assert [(lost.arm, lost.reason) for lost in answer.lost] == [("graph", "error")]
+
     async def test_without_the_embedder_words_alone_answer_and_it_is_said(self, known):
         class Gone:
             model, dims = "gone", 256
@@ -406,7 +443,9 @@ class TestCache:
         assert ids(await ask(known, question, assembly=assembly))[0] == "oncall"
         assert ids(await ask(known, question, assembly=assembly))[0] == "oncall"
         assert embedded == [question]
-        await known.teach(unit("oncall-2", "From today the on-call lead is Ben.", supersedes="oncall", occurred_at="2026-02-28"))
+        await known.teach(
+            unit("oncall-2", "From today the on-call lead is Ben.", supersedes="oncall", occurred_at="2026-02-28")
+        )
         assert ids(await ask(known, question, assembly=assembly))[0] == "oncall-2"
         await known.teach({**unit("x", "x"), "id": "gone", "type": "unit.retracted", "data": {"id": "oncall-2"}})
         assert ids(await ask(known, question, assembly=assembly))[0] == "oncall"
@@ -445,6 +484,17 @@ async def test_instructions_in_a_remembered_text_stay_data(known):
     assert "salaries" not in ids(answer)
 
 
+async def test_an_alias_in_a_hit_leads_to_what_is_titled_by_the_name(known):
+    await known.teach(
+        entity("ledger", "system", "General Ledger", aliases=["GenLedger"]),
+        unit("owner", "Payments posts every transfer to GenLedger at night."),
+        unit("about", "Written in Rust, closed every night at ten.", title="General Ledger"),
+    )
+    answer = await ask(known, "Where do transfers of Payments end at night?", limit=10)
+    found = {result.unit_id: result for result in answer.results}
+    assert "graph" in found["about"].arms
+
+
 async def test_the_graph_arm_leads_from_a_hit_to_what_it_names(known):
     """Nothing in the second text has a word of the question; the first names what it is about."""
     await known.teach(
@@ -456,4 +506,3 @@ async def test_the_graph_arm_leads_from_a_hit_to_what_it_names(known):
     found = {result.unit_id: result for result in answer.results}
     assert "graph" in found["voss"].arms
     assert found["voss"].rank < found["other"].rank if "other" in found else True
-

@@ -273,6 +273,21 @@ async def test_more_snapshots_than_threads_wait_their_turn(store):
     assert len(store.reader._idle) <= 16
 
 
+async def test_a_closed_writer_says_so_and_closes_twice(tmp_path):
+    writer = SqliteWriter(tmp_path, CLOCK)
+    await writer.close()
+    await writer.close()
+    with pytest.raises(StoreUnavailable):
+        await writer.apply(TENANT, [effect_of(asserted(unit("u", "text")), 1)])
+
+
+async def test_a_warmed_reader_answers_the_same(store):
+    await store.apply(asserted(unit("u", "one")), asserted(unit("v", "two", scope="team/other")))
+    await store.reader.warm()
+    assert len(store.reader._matrices._matrices) == 2
+    assert await store.vector("one") == [("u",)]
+
+
 async def test_a_closed_reader_says_so(tmp_path):
     reader = SqliteReader(tmp_path, clock=CLOCK)
     await reader.close()
@@ -321,5 +336,5 @@ async def test_another_model_replaces_vectors_and_the_two_are_never_compared(sto
 async def until(condition, within_s: float = 10) -> None:
     """Wait for a condition."""
     with anyio.fail_after(within_s):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - the condition is another thread's work, which sets no event
             await anyio.sleep(0.01)

@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from ingest.delivery import RULES, Backoff, Delivery, Hopeless, Verdict, rule_for
+from ingest.delivery import RULES, Backoff, Delivery, Hopeless, Verdict, doomed, rule_for
 from ingest.metrics import IngestMetrics
 from shared import errors
 
@@ -89,6 +89,22 @@ async def test_failures_do_not_count_while_the_part_fails_for_everything():
         return False
 
     assert await delivery(attempts=3).attempt(work, healthy=healthy) == "done"
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (errors.TooLarge("too many bytes"), "too-large"),
+        (errors.Transient("it says that it may pass"), "transient"),
+        (OverflowError("date value out of range"), "unexpected-error"),
+        (RecursionError("too deep"), "unexpected-error"),
+    ],
+)
+def test_an_input_that_cannot_be_read_is_hopeless_whatever_reading_it_raised(error, cause):
+    """Case C30: an error that nobody foresaw costs one event, at once, and neither its lane nor the process."""
+    reason = doomed(error)
+    assert (reason.cause, reason.attempts) == (cause, 1)
+    assert str(error) in reason.detail
 
 
 async def test_insisting_lets_a_bug_through():

@@ -75,7 +75,7 @@ def test_scores_stay_in_range_and_the_order_of_arms_does_not_matter(lists):
 def test_a_better_rank_never_scores_less(lists, passage):
     def score(place):
         rest = [other for other in lists[0] if other != passage]
-        moved = rest[:place] + [passage] + rest[place:]
+        moved = [*rest[:place], passage, *rest[place:]]
         arms = {"first": hits(*moved)} | {f"arm{i}": hits(*order) for i, order in enumerate(lists[1:])}
         return score_of(fuse_ranks(arms, {})[passage])
 

@@ -81,13 +81,18 @@ def test_a_word_inside_another_word_says_nothing(question):
     assert detect_intent(question).purpose is Purpose.GENERAL
 
 
-@pytest.mark.parametrize("question", ["policies for visitors", "known vulnerabilities", "two crashes today", "reviews of my patch"])
+@pytest.mark.parametrize(
+    "question", ["policies for visitors", "known vulnerabilities", "two crashes today", "reviews of my patch"]
+)
 def test_inflected_forms_count_as_their_stems_do(question):
     assert detect_intent(question).purpose is not Purpose.GENERAL
 
 
 def test_nothing_recognised_is_less_sure_than_a_clear_hit():
-    assert detect_intent("Who is on call?").confidence < detect_intent("Is the login vulnerable to SSRF attacks?").confidence
+    assert (
+        detect_intent("Who is on call?").confidence
+        < detect_intent("Is the login vulnerable to SSRF attacks?").confidence
+    )
 
 
 @pytest.mark.parametrize("text", ["", "   ", "?", "\x00\x01", "🙂" * 500, "a" * 4000, "((((" * 900, "how " * 1000])
@@ -97,7 +102,9 @@ def test_any_text_is_read_without_failing(text):
     assert 0 <= intent.confidence <= 1
 
 
-@pytest.mark.parametrize("question", ["Pourquoi la panne du service de paiement ?", "決済サービスの障害の原因は？", "Fehler beim Anmelden"])
+@pytest.mark.parametrize(
+    "question", ["Pourquoi la panne du service de paiement ?", "決済サービスの障害の原因は？", "Fehler beim Anmelden"]
+)
 def test_an_outage_is_one_in_other_languages_too(question):
     assert detect_intent(question).purpose is Purpose.DEBUGGING
 
@@ -194,7 +201,13 @@ def test_comparison_targets_keep_their_spelling(question, targets):
 
 def test_reading_is_linear_in_the_worst_texts_we_know():
     """A pattern that backtracks would not come back from these at all (the test's own time limit is the bound)."""
-    for text in ("compare " + "a " * 2000, "show " * 1000 + "in a", "in the last " * 400, "as a " * 800, "would be " * 500):
+    for text in (
+        "compare " + "a " * 2000,
+        "show " * 1000 + "in a",
+        "in the last " * 400,
+        "as a " * 800,
+        "would be " * 500,
+    ):
         assert isinstance(detect_intent(text[:4000]), Intent)
 
 

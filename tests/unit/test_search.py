@@ -18,9 +18,7 @@ SCOPES = ("team/good", "team/failing", "team/slow")
 
 def plan(*scopes, deadline_s=5.0):
     clock = SystemClock()
-    weights = tuple(
-        ScopeWeight(scope=scope, proximity=1, bias=1, authority=1, weight=1, slots=7) for scope in scopes
-    )
+    weights = tuple(ScopeWeight(scope=scope, proximity=1, bias=1, authority=1, weight=1, slots=7) for scope in scopes)
     where = SearchFilter(scopes=frozenset(scopes), at=datetime(2026, 3, 1, tzinfo=UTC))
     return SearchPlan(where, weights, clock.monotonic() + deadline_s, clock)
 
@@ -102,7 +100,9 @@ async def test_no_readable_scope_is_no_search_and_no_loss():
 
 
 def lost(arm, *scopes):
-    return ArmResult(arm, lost=tuple(LostSource(stage="search", arm=arm, scope=scope, reason="error") for scope in scopes))
+    return ArmResult(
+        arm, lost=tuple(LostSource(stage="search", arm=arm, scope=scope, reason="error") for scope in scopes)
+    )
 
 
 def test_all_is_lost_only_when_every_arm_is_lost_everywhere():

@@ -19,7 +19,15 @@ WEAK = Verdict(low=True, reason="far", similarity=0.1, coverage=0.0)
 
 def match(entity_id, **given):
     return EntityMatch(
-        surface=entity_id, start=0, end=1, key=entity_id, entity_id=entity_id, name=entity_id, method="exact", confidence=1.0, **given
+        surface=entity_id,
+        start=0,
+        end=1,
+        key=entity_id,
+        entity_id=entity_id,
+        name=entity_id,
+        method="exact",
+        confidence=1.0,
+        **given,
     )
 
 
@@ -86,7 +94,10 @@ def test_a_timeline_is_oldest_first_and_names_what_is_undated():
 
 
 def test_a_horizon_bounds_the_rows():
-    rows = [result(1, occurred_at=Moment.model_validate("2026-02-20")), result(2, occurred_at=Moment.model_validate("2025-02-01"))]
+    rows = [
+        result(1, occurred_at=Moment.model_validate("2026-02-20")),
+        result(2, occurred_at=Moment.model_validate("2025-02-01")),
+    ]
     (table,) = shapes(AnswerFormat.TABLE, rows, horizon_days=30)
     assert table.unit_ids == ("u1",)
 
@@ -99,10 +110,28 @@ def test_a_graph_shows_the_relations_of_the_questions_entities():
                 tenant="demo",
                 id="relation:billing depends_on ledger",
                 revision=1,
-                edges=(EdgeContribution(source=id_key("billing"), relation="depends_on", target=id_key("ledger"), weight=1),),
+                edges=(
+                    EdgeContribution(
+                        source=id_key("billing"), relation="depends_on", target=id_key("ledger"), weight=1
+                    ),
+                ),
             ),
-            Contribution(tenant="demo", id="entity:billing", revision=1, entity_id="billing", entity_type="system", entity_name="Billing"),
-            Contribution(tenant="demo", id="entity:ledger", revision=1, entity_id="ledger", entity_type="system", entity_name="Ledger"),
+            Contribution(
+                tenant="demo",
+                id="entity:billing",
+                revision=1,
+                entity_id="billing",
+                entity_type="system",
+                entity_name="Billing",
+            ),
+            Contribution(
+                tenant="demo",
+                id="entity:ledger",
+                revision=1,
+                entity_id="ledger",
+                entity_type="system",
+                entity_name="Ledger",
+            ),
         ]
     )
     held.refresh()
@@ -139,5 +168,11 @@ def test_the_default_grouping_of_a_chart_is_the_type():
 
 
 def test_no_results_give_empty_shapes_not_errors():
-    for form in (AnswerFormat.TABLE, AnswerFormat.CHART, AnswerFormat.TIMELINE, AnswerFormat.GRAPH, AnswerFormat.UNSUPPORTED):
+    for form in (
+        AnswerFormat.TABLE,
+        AnswerFormat.CHART,
+        AnswerFormat.TIMELINE,
+        AnswerFormat.GRAPH,
+        AnswerFormat.UNSUPPORTED,
+    ):
         assert shapes(form, [])

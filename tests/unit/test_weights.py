@@ -25,7 +25,9 @@ def graph(*relations):
             tenant="demo",
             id=f"relation:{source} member_of {target}",
             revision=1,
-            edges=(EdgeContribution(source=id_key(source), relation="member_of", target=id_key(target), weight=weight),),
+            edges=(
+                EdgeContribution(source=id_key(source), relation="member_of", target=id_key(target), weight=weight),
+            ),
         )
         for source, target, weight in relations
     )
@@ -35,7 +37,12 @@ def graph(*relations):
 
 def weigh(memberships=LADDER, purpose=Purpose.GENERAL, *, principal="ana", relations=(), **given):
     return weigh_scopes(
-        memberships, principal=principal, graph=graph(*relations), purpose=purpose, depth=given.pop("depth", 100), **given
+        memberships,
+        principal=principal,
+        graph=graph(*relations),
+        purpose=purpose,
+        depth=given.pop("depth", 100),
+        **given,
     )
 
 

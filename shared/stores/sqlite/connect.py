@@ -85,5 +85,7 @@ def translated() -> Iterator[None]:
         if code == sqlite3.SQLITE_READONLY:
             raise FolderReadOnly(f"the knowledge files cannot be written: {error}") from error
         raise StoreUnavailable(f"the knowledge store does not answer: {error}") from error
+    except UnicodeEncodeError as error:
+        raise InvalidInput("the text contains a lone surrogate, which is not a character") from error
     except sqlite3.DatabaseError as error:
         raise StoreUnavailable(f"the knowledge store cannot be used: {error}") from error

@@ -21,12 +21,12 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Scoped:
-    """A filter made ready for one snapshot. ``scope_ids``: the readable scopes that have a number; ``all_scopes``: they
-    are all that there are. ``conditions`` are about the table ``unit`` and use the named ``values``.
+    """A filter made ready for one snapshot. ``scope_ids``: the readable scopes that have a number. ``share``: of all
+    passages, those in them, in [0, 1]. ``conditions`` are about the table ``unit`` and use the named ``values``.
     """
 
     scope_ids: tuple[int, ...]
-    all_scopes: bool
+    share: float
     conditions: str
     values: dict[str, Any]
 
@@ -52,16 +52,18 @@ class Scoped:
 def scoped(connection: sqlite3.Connection, where: SearchFilter) -> Scoped:
     """Make a filter ready for a snapshot."""
     rows = connection.execute(
-        "SELECT id FROM scope WHERE key IN (SELECT value FROM json_each(?)) ORDER BY id", (as_json_array(where.scopes),)
-    )
-    scope_ids = tuple(number for (number,) in rows)
-    (total,) = connection.execute("SELECT count(*) FROM scope").fetchone()
+        "SELECT id, passages FROM scope WHERE key IN (SELECT value FROM json_each(?)) ORDER BY id",
+        (as_json_array(where.scopes),),
+    ).fetchall()
+    scope_ids = tuple(number for number, _ in rows)
+    scopes, passages = connection.execute("SELECT count(*), coalesce(sum(passages), 0) FROM scope").fetchone()
     values: dict[str, Any] = {"at": micros(where.at)}
     conditions = list(_conditions(where, values))
-    if len(scope_ids) < total:
+    if len(scope_ids) < scopes:
         conditions.append("unit.scope IN (SELECT value FROM json_each(:scopes))")
         values["scopes"] = as_json_array(scope_ids)
-    return Scoped(scope_ids, len(scope_ids) == total, " AND ".join(conditions), values)
+    share = sum(count for _, count in rows) / max(passages, 1)
+    return Scoped(scope_ids, share, " AND ".join(conditions), values)
 
 
 def _conditions(where: SearchFilter, values: dict[str, Any]) -> Iterable[str]:

@@ -1,6 +1,7 @@
 """Upkeep of what is searched: scopes, passages with their words, and vectors. Part of one transaction."""
 
 import sqlite3
+from collections import Counter
 
 import numpy as np
 
@@ -23,7 +24,7 @@ class Index:
         self._revectored: set[int] = set()
         self._loose_texts: set[str] = set()
         self._units: dict[int, Unit] = {}
-        self._added = 0
+        self._added: Counter[int] = Counter()
         self._model: str | None = None
 
     def remember(self, statement_id: int, unit: Unit) -> None:
@@ -95,11 +96,10 @@ class Index:
         """Bring words, vectors and the change log in line with the units. Ascending rows: FTS5 flushes at a step back."""
         for passage in sorted(self._touched):
             self._reindex(passage)
-        if self._added:
-            self._connection.execute(
-                "INSERT INTO meta VALUES ('passages', ?1) ON CONFLICT (key) DO UPDATE SET value = value + ?1",
-                (self._added,),
-            )
+        self._connection.executemany(
+            "UPDATE scope SET passages = passages + ? WHERE id = ?",
+            [(count, scope) for scope, count in self._added.items()],
+        )
         for passage in sorted(self._revectored - self._new):
             self._log_change(passage, ADDED)
         for content_key in sorted(self._loose_texts):
@@ -114,7 +114,7 @@ class Index:
         while (row := self._insert_passage(pid, key, scope, content_key)) is None:
             pid += 1  # two keys share their first 52 bits: the later takes the next number
         self._new.add(row)
-        self._added += 1
+        self._added[scope] += 1
         return row
 
     def _insert_passage(self, pid: int, key: str, scope: int, content_key: str) -> int | None:
@@ -150,10 +150,12 @@ class Index:
 
     def _drop(self, passage: int) -> None:
         """Take out a passage that no live unit has any more; one that this transaction made was never seen."""
-        self._added -= 1
         if passage not in self._new:
             self._log_change(passage, REMOVED)
-        self._connection.execute("DELETE FROM passage WHERE id = ?", (passage,))
+        ((scope,),) = self._connection.execute(
+            "DELETE FROM passage WHERE id = ? RETURNING scope", (passage,)
+        ).fetchall()
+        self._added[scope] -= 1
 
     def _words(self, passage: int) -> str | None:
         """Return the passage's analysed words, or None when no live unit has it."""

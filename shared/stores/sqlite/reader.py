@@ -14,7 +14,7 @@ from shared.errors import InvalidInput, StoreUnavailable
 from shared.stores.sqlite.connect import SUFFIX, open_to_read, path_of, translated
 from shared.stores.sqlite.keyword import TermCounts
 from shared.stores.sqlite.snapshot import SqliteSnapshot
-from shared.stores.sqlite.vectors import Matrices
+from shared.stores.sqlite.vectors import Matrices, View
 
 Result = TypeVar("Result")
 
@@ -51,8 +51,7 @@ class SqliteReader:
             seq = await session.begin()
             yield SqliteSnapshot(
                 session.run,
-                tenant=tenant,
-                seq=seq,
+                view=View(tenant, seq),
                 now=self._clock.now(),
                 matrices=self._matrices,
                 counts=self._counts_of(tenant),
@@ -63,6 +62,12 @@ class SqliteReader:
     async def tenants(self) -> list[str]:
         """Return the tenants that have a file, by name."""
         return await self._in_thread(self._tenants)
+
+    async def warm(self) -> None:
+        """Load the matrices of every tenant, as far as memory is given: to be called once at start."""
+        for tenant in await self.tenants():
+            async with self.snapshot(tenant) as snapshot:
+                await snapshot.warm()
 
     async def ping(self) -> None:
         """Raise StoreUnavailable when the folder or a file in it cannot be read."""
@@ -175,7 +180,7 @@ class _Session:
         try:
             return await asyncio.wrap_future(job)
         except asyncio.CancelledError:
-            if not job.cancel() and self._connection is not None:
+            if not job.cancel() and job.running() and self._connection is not None:
                 self._connection.interrupt()
             raise
 

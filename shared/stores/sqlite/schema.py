@@ -9,7 +9,7 @@ CHANGES_KEPT = 100_000
 """Rows of ``change`` kept for readers to catch up from; one that is further behind loads its matrices anew."""
 
 # Terms hold no white space, so whatever is not white space belongs to a token; the analysis itself is shared/text.py.
-_TOKEN_CHARS = "!#$%&()*+,-./:;<=>?@[\\]^_`{|}~"
+_WORD_SIGNS = "!#$%&()*+,-./:;<=>?@[\\]^_`{|}~"
 
 _TABLES = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -17,11 +17,14 @@ CREATE TABLE watermark (
     stage TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL, number INTEGER NOT NULL,
     PRIMARY KEY (stage, topic, partition)
 ) WITHOUT ROWID;
-CREATE TABLE scope (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, level TEXT NOT NULL, entity_id TEXT NOT NULL);
+CREATE TABLE scope (
+    id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, level TEXT NOT NULL, entity_id TEXT NOT NULL,
+    passages INTEGER NOT NULL DEFAULT 0
+);
 CREATE INDEX scope_entity ON scope (entity_id);
 
--- What events said about units. past = 1: an older revision, kept as history; 2: only its name is kept. active = 1: a part of its document's
--- current revision. A retraction has no body. Ids are never used twice: a statement never changes under its id.
+-- What events said about units. past = 1: an older revision, kept as history; 2: only its name is kept. active = 1: a part
+-- of its document's current revision. A retraction has no body. Ids are never used twice.
 CREATE TABLE statement (
     id INTEGER PRIMARY KEY AUTOINCREMENT, unit_id TEXT NOT NULL, revision INTEGER NOT NULL, retraction INTEGER NOT NULL,
     digest TEXT NOT NULL, source TEXT NOT NULL, event_id TEXT NOT NULL, explicit INTEGER NOT NULL,
@@ -75,7 +78,7 @@ CREATE TABLE passage (
 CREATE INDEX passage_scope ON passage (scope);
 CREATE INDEX passage_text ON passage (content_key);
 CREATE VIRTUAL TABLE passage_words USING fts5 (
-    words, scope_token, content = 'passage', content_rowid = 'id', tokenize = "ascii tokenchars '{_TOKEN_CHARS}'"
+    words, scope_token, content = 'passage', content_rowid = 'id', tokenize = "ascii tokenchars '{_WORD_SIGNS}'"
 );
 CREATE VIRTUAL TABLE term USING fts5vocab (passage_words, col);
 CREATE TABLE change (seq INTEGER PRIMARY KEY AUTOINCREMENT, passage INTEGER NOT NULL, scope INTEGER NOT NULL, kind TEXT NOT NULL);

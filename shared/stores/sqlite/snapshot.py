@@ -23,7 +23,7 @@ from shared.stores.sqlite import contradictions, declarations, keyword, listing,
 from shared.stores.sqlite.filters import scoped
 from shared.stores.sqlite.keyword import TermCounts
 from shared.stores.sqlite.rows import STATEMENT, as_json_array, known_unit, load_unit, stored_unit
-from shared.stores.sqlite.vectors import Matrices
+from shared.stores.sqlite.vectors import Matrices, View
 
 Result = TypeVar("Result")
 _COLUMNS = ", ".join(f"statement.{column}" for column in STATEMENT.split(", "))
@@ -40,12 +40,9 @@ class Runner(Protocol):
 class SqliteSnapshot:
     """A tenant as one commit left it."""
 
-    def __init__(
-        self, run: Runner, *, tenant: str, seq: int, now: datetime, matrices: Matrices, counts: TermCounts
-    ) -> None:
+    def __init__(self, run: Runner, *, view: View, now: datetime, matrices: Matrices, counts: TermCounts) -> None:
         self._run = run
-        self._tenant = tenant
-        self._seq = seq
+        self._view = view
         self._now = now
         self._matrices = matrices
         self._term_counts = counts
@@ -65,7 +62,7 @@ class SqliteSnapshot:
         """Return passages by BM25."""
 
         def search(connection: sqlite3.Connection) -> list[PassageHit]:
-            telling = self._term_counts.telling(connection, terms, self._seq)
+            telling = self._term_counts.telling(connection, terms, self._view.seq)
             return keyword.search(connection, telling, scoped(connection, where), limit)
 
         return await self._run(search, [])
@@ -75,7 +72,7 @@ class SqliteSnapshot:
 
         def search(connection: sqlite3.Connection) -> list[PassageHit]:
             ready = scoped(connection, where)
-            return self._matrices.search(connection, self._tenant, self._seq, query, ready, limit)
+            return self._matrices.search(connection, self._view, query, ready, limit)
 
         return await self._run(search, [])
 
@@ -86,6 +83,10 @@ class SqliteSnapshot:
     async def passage_vectors(self, passage_ids: Collection[int]) -> dict[int, Vectors]:
         """Return the vectors of each passage."""
         return await self._run(lambda connection: vectors.passage_vectors(connection, passage_ids), {})
+
+    async def warm(self) -> None:
+        """Load the tenant's matrices, as far as memory is given, so that the first question need not."""
+        await self._run(lambda connection: self._matrices.warm(connection, self._view), None)
 
     async def about(self, keys: Collection[str], where: SearchFilter, limit: int) -> dict[str, list[PassageHit]]:
         """Return passages about each key."""

@@ -7,6 +7,7 @@ It is patched from the table ``change`` and never loaded anew while in use; the 
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from threading import Lock
 
 import numpy as np
@@ -48,7 +49,9 @@ class Matrix:
         self._count = 0
         self._gone = 0
         dims = len(rows[0][2]) // 4 // rows[0][1] if rows else 0
-        self._allocate(max(SMALLEST, int(sum(count for _, count, _ in rows) * SPARE)), dims)
+        size = max(SMALLEST, int(sum(count for _, count, _ in rows) * SPARE))
+        self._vectors = np.empty((size, dims), dtype=np.float32)
+        self._pids, self._added, self._removed = (np.empty(size, dtype=np.int64) for _ in range(3))
         self.add(rows, seq)
 
     @property
@@ -93,8 +96,8 @@ class Matrix:
         """Move to arrays of another size; whoever reads the old ones keeps them."""
         vectors = np.empty((size, dims), dtype=np.float32)
         pids, added, removed = (np.empty(size, dtype=np.int64) for _ in range(3))
+        kept = slice(0, self._count)
         if self._count:
-            kept = slice(0, self._count)
             vectors[kept], pids[kept] = self._vectors[kept], self._pids[kept]
             added[kept], removed[kept] = self._added[kept], self._removed[kept]
         self._vectors, self._pids, self._added, self._removed = vectors, pids, added, removed
@@ -107,6 +110,14 @@ class Matrix:
         self._count, self._gone, self.floor = len(pids), 0, seq
 
 
+@dataclass(frozen=True)
+class View:
+    """Which snapshot is asked: of which tenant, and the last change in it."""
+
+    tenant: str
+    seq: int
+
+
 class Matrices:
     """The matrices of every tenant, within a bound of memory."""
 
@@ -117,7 +128,7 @@ class Matrices:
         self._patched: dict[str, tuple[int, str]] = {}
 
     def search(
-        self, connection: sqlite3.Connection, tenant: str, seq: int, query: Vector, where: Scoped, limit: int
+        self, connection: sqlite3.Connection, view: View, query: Vector, where: Scoped, limit: int
     ) -> list[PassageHit]:
         """Return the passages nearest to the query that pass the filter, ties by passage id. Exact."""
         model = _model(connection)
@@ -126,7 +137,7 @@ class Matrices:
         scored = [
             (vectors, pids, np.where(mask, scores, -np.inf) if mask is not None else scores)
             for scope in where.scope_ids
-            for vectors, pids, mask in [self._view(connection, tenant, scope, seq, model)]
+            for vectors, pids, mask in [self._rows(connection, view, scope, model)]
             if len(pids) and vectors.shape[1] == len(query)
             for scores in [vectors @ query]
         ]
@@ -139,24 +150,38 @@ class Matrices:
                 return hits[:limit]
             count *= GROWTH
 
-    def _view(
-        self, connection: sqlite3.Connection, tenant: str, scope: int, seq: int, model: str
+    def warm(self, connection: sqlite3.Connection, view: View) -> None:
+        """Load a tenant's matrices, as far as they fit, so that the first question need not."""
+        model = _model(connection)
+        if model is None:
+            return
+        for (scope,) in connection.execute(
+            "SELECT scope FROM passage GROUP BY scope ORDER BY count(*) DESC"
+        ).fetchall():
+            self._rows(connection, view, scope, model)
+            if self._full():
+                return
+
+    def _rows(
+        self, connection: sqlite3.Connection, view: View, scope: int, model: str
     ) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.bool_] | None]:
         """Return a scope's rows as a snapshot has them. Another snapshot's patch never shows through."""
         with self._lock:
-            self._catch_up(connection, tenant, seq, model)
-            matrix = self._matrices.get((tenant, scope))
-            if matrix is not None and seq >= matrix.floor and self._patched[tenant][1] == model:
-                self._matrices.move_to_end((tenant, scope))
-                return matrix.view(seq)
-            matrix = Matrix(connection.execute(_ALL, {"model": model, "scope": scope}).fetchall(), seq)
-            if self._patched[tenant] == (seq, model):
-                self._matrices[tenant, scope] = matrix
+            self._catch_up(connection, view, model)
+            key = (view.tenant, scope)
+            matrix = self._matrices.get(key)
+            if matrix is not None and view.seq >= matrix.floor and self._patched[view.tenant][1] == model:
+                self._matrices.move_to_end(key)
+                return matrix.view(view.seq)
+            matrix = Matrix(connection.execute(_ALL, {"model": model, "scope": scope}).fetchall(), view.seq)
+            if self._patched[view.tenant] == (view.seq, model):
+                self._matrices[key] = matrix
                 self._make_room()
-            return matrix.view(seq)
+            return matrix.view(view.seq)
 
-    def _catch_up(self, connection: sqlite3.Connection, tenant: str, seq: int, model: str) -> None:
+    def _catch_up(self, connection: sqlite3.Connection, view: View, model: str) -> None:
         """Patch a tenant's matrices up to a snapshot, unless they are there or beyond."""
+        tenant, seq = view.tenant, view.seq
         patched, patched_model = self._patched.setdefault(tenant, (seq, model))
         if seq < patched or (seq == patched and model == patched_model):
             return
@@ -183,8 +208,11 @@ class Matrices:
                 matrix.floor = seq  # what came and went in between is not in it
 
     def _make_room(self) -> None:
-        while len(self._matrices) > 1 and sum(matrix.nbytes for matrix in self._matrices.values()) > self._limit:
+        while len(self._matrices) > 1 and self._full():
             self._matrices.popitem(last=False)
+
+    def _full(self) -> bool:
+        return sum(matrix.nbytes for matrix in self._matrices.values()) > self._limit
 
 
 def passage_vectors(connection: sqlite3.Connection, pids: Collection[int]) -> dict[int, Vectors]:

@@ -13,17 +13,19 @@ from typing import TypeVar
 import numpy as np
 
 from schemas.graph import Contribution
+from schemas.messages import Resolution
 from schemas.positions import Position
+from schemas.units import Unit
 from shared.clock import Clock
 from shared.contributions import unit_contribution
 from shared.embedder import Vectors
-from shared.errors import FolderReadOnly
+from shared.errors import FolderReadOnly, StoreUnavailable
 from shared.store import CONTRADICTIONS, Applied, Effect, FoundContradiction, StoredContradiction
 from shared.stores.sqlite import contradictions, declarations, schema
 from shared.stores.sqlite.apply import apply_effects, move_watermark
 from shared.stores.sqlite.connect import open_to_read, open_to_write, path_of, translated
 from shared.stores.sqlite.digest import digests
-from shared.stores.sqlite.rows import STATEMENT, as_json_array, statement_from
+from shared.stores.sqlite.rows import as_json_array
 
 Result = TypeVar("Result")
 
@@ -37,6 +39,7 @@ class SqliteWriter:
     def __init__(self, folder: Path, clock: Clock) -> None:
         self._folder = folder
         self._clock = clock
+        self._closed = False
         self._files: OrderedDict[str, sqlite3.Connection] = OrderedDict()
         self._readers: OrderedDict[str, sqlite3.Connection] = OrderedDict()
         self._write = ThreadPoolExecutor(max_workers=1, thread_name_prefix="knowledge-write")
@@ -75,13 +78,20 @@ class SqliteWriter:
 
     async def close(self) -> None:
         """Finish what was begun, write the logs back and close the files."""
+        if self._closed:
+            return
+        self._closed = True
         await self._in_thread(self._look_up, self._close_readers)
         await self._in_thread(self._write, self._close_files)
         await asyncio.to_thread(self._shut_down)
 
     async def _in_thread(self, executor: ThreadPoolExecutor, work: Callable[[], Result]) -> Result:
         """Run work in a thread. Cancelled before it began it never runs; once begun it ends, one way or the other."""
-        return await asyncio.get_running_loop().run_in_executor(executor, work)
+        try:
+            running = asyncio.get_running_loop().run_in_executor(executor, work)
+        except RuntimeError as error:
+            raise StoreUnavailable("the writer of the store was closed") from error
+        return await running
 
     def _apply(self, tenant: str, effects: Sequence[Effect]) -> list[Applied]:
         with self._transaction(tenant) as connection:
@@ -121,12 +131,12 @@ class SqliteWriter:
                 return []
             found = declarations.contributions(connection, tenant)
             rows = connection.execute(
-                f"SELECT {STATEMENT} FROM statement WHERE id IN (SELECT statement FROM unit) ORDER BY unit_id"  # noqa: S608 - constants
+                "SELECT body, unit.revision, resolution FROM unit JOIN statement ON statement.id = unit.statement "
+                "ORDER BY unit.unit_id"
             )
-            for row in rows:
-                statement = statement_from(row)
-                assert statement.unit is not None  # a live unit's statement has a body
-                found.append(unit_contribution(tenant, statement.unit, statement.rank.revision, statement.mentions))
+            for body, revision, resolution in rows:  # each is read once: past the caches
+                mentions = Resolution.model_validate_json(resolution).mentions if resolution else ()
+                found.append(unit_contribution(tenant, Unit.model_validate_json(body), revision, mentions))
         return found
 
     def _digest(self, tenant: str) -> dict[str, str]:

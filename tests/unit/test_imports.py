@@ -1,0 +1,58 @@
+"""Each third-party client is imported in one place, so that it can be replaced there."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("schemas", "shared", "ingest", "query", "compose")
+HOMES = {
+    "aiokafka": ("shared/kafka.py",),
+    "faststream": ("ingest/polling.py",),
+    "igraph": ("shared/graphs/",),
+    "redis": ("shared/caches/redis.py",),
+    "onnxruntime": ("shared/embedders/",),
+    "onnx": ("shared/embedders/",),
+    "tokenizers": ("shared/embedders/",),
+    "rapidfuzz": ("shared/likeness.py",),
+    "snowballstemmer": ("shared/text.py",),
+    "sqlite3": ("shared/stores/sqlite/", "shared/logs/"),
+    "starlette": ("query/",),
+    "sse_starlette": ("query/",),
+    "uvicorn": ("compose/local/query_process.py",),
+    "typer": ("compose/cli/",),
+    "rich": ("compose/cli/",),
+    "weaviate": (),
+}
+
+
+def imports(path):
+    """Yield the top-level names that a file imports."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
+
+
+FILES = {
+    path.relative_to(ROOT).as_posix(): set(imports(path))
+    for package in PACKAGES
+    for path in (ROOT / package).rglob("*.py")
+}
+
+
+@pytest.mark.parametrize(("client", "homes"), HOMES.items())
+def test_a_client_is_imported_only_at_home(client, homes):
+    strangers = [
+        name for name, imported in FILES.items() if client in imported and not name.startswith(homes or ("-",))
+    ]
+    assert strangers == []
+
+
+def test_no_file_has_outgrown_its_purpose():
+    long = {
+        name: lines for name in FILES if (lines := len((ROOT / name).read_text(encoding="utf-8").splitlines())) > 420
+    }
+    assert long == {}
