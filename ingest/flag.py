@@ -15,6 +15,7 @@ from schemas.messages import Receipt
 from shared.kafka import CONTRADICTIONS, Outgoing, Record, partition_of
 from shared.store import FoundContradiction, KnowledgeReader, KnowledgeWriter, StoredContradiction
 
+
 @dataclass(frozen=True)
 class _Checked:
     """A receipt, which of its units were compared, and what was found."""

@@ -21,6 +21,7 @@ from ingest.metrics import IngestMetrics
 from shared.kafka import KafkaError, RebalanceListener, Record, TopicPartition
 
 COMMIT_EVERY_S = 0.25  # a crash repeats at most this much work; redelivery changes nothing
+COMMIT_DEADLINE_S = 2.0  # it takes a millisecond; a stop must not wait for a broker that is gone
 Draining = Callable[[], bool]
 Work = Callable[[Sequence[Record], Draining], Awaitable[int]]
 """Do a window's records in order; return how many from its start are done (fewer only when draining)."""
@@ -188,7 +189,7 @@ class Lanes(RebalanceListener):  # type: ignore[misc]  # aiokafka is untyped
             if not due:
                 return
             try:
-                async with asyncio.timeout(self._drain_s):
+                async with asyncio.timeout(COMMIT_DEADLINE_S):
                     await self._consumer.commit(due)
             except (KafkaError, TimeoutError) as error:
                 # nothing is lost: the records come again, and handling them again changes nothing

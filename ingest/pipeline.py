@@ -2,8 +2,6 @@
 
 import asyncio
 import secrets
-from collections.abc import Awaitable
-from contextlib import suppress
 from dataclasses import dataclass
 
 import structlog
@@ -38,6 +36,7 @@ CHECK_WINDOW = 32  # a check takes milliseconds: as for embedding
 LIVE_AHEAD = 4_000  # journaled events in the broker's memory that are not stored yet: some 40 MB with their vectors
 BULK_AHEAD = 1_000  # bulk ones: what a live event may find before it in a hop
 LAG_EVERY_S = 1.0
+LEAVE_S = 1.0  # for each step of leaving a broker that may be gone: four steps at the worst
 
 _log = structlog.get_logger(__name__)
 
@@ -118,13 +117,13 @@ class Pipeline:
         limit_s = self._settings.drain_s if drain_s is None else drain_s
         await asyncio.gather(*(lanes.close(limit_s) for lanes in self._lanes.values()))
         if self._polling is not None:
-            await _within(self._polling.stop(), self._settings.drain_s)
+            await self._polling.stop(LEAVE_S)
         self._stopping.set()
         if self._owner is not None:
             self._owner.cancel()
             await asyncio.gather(self._owner, return_exceptions=True)
         if self._publisher is not None:
-            await _within(self._publisher.close(), self._settings.drain_s)
+            await self._publisher.close(LEAVE_S)
         _log.info("pipeline.stopped", epoch=self.epoch)
 
     def lag(self) -> dict[str, int]:
@@ -258,9 +257,3 @@ def _first(error: Exception) -> Exception:
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-async def _within(closing: Awaitable[None], limit_s: float) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(limit_s):
-            await closing

@@ -15,6 +15,7 @@ from faststream.kafka.message import KafkaAckableMessage
 from ingest.lanes import Lanes
 from shared.errors import LogUnavailable
 from shared.kafka import FETCH_BYTES, KafkaError
+from shared.kafka_closing import close_consumer, settle
 
 POLL_RECORDS = 256
 POLL_MS = 20  # after a poll that found nothing FastStream sleeps as long again: 5 ms a hop on average
@@ -84,7 +85,14 @@ class Polling:
         except (KafkaError, OSError, TimeoutError) as error:
             raise LogUnavailable("The broker does not let the ingest groups form.") from error
 
-    async def stop(self) -> None:
-        """Leave the groups, all at once."""
-        await asyncio.gather(*(subscriber.stop() for subscriber in self._broker.subscribers), return_exceptions=True)
-        await self._broker.stop()
+    async def stop(self, limit_s: float) -> None:
+        """Leave the groups, all at once, within about the limit; nothing polls afterwards."""
+        await asyncio.gather(*(_stop(subscriber, limit_s) for subscriber in self._broker.subscribers))
+        await settle(self._broker.stop(), limit_s)
+
+
+async def _stop(subscriber: Any, limit_s: float) -> None:
+    consumer = subscriber.consumer
+    await settle(subscriber.stop(), limit_s)
+    if consumer is not None:
+        await close_consumer(consumer, limit_s)

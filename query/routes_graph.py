@@ -11,6 +11,7 @@ from query.access import Right
 from query.conflicts import find_conflicts
 from query.directory import EntityEntry, EntityPage, entry_of, match_of, page_of_entities
 from query.endpoint import JSON_TYPE, PAGE_DEFAULT, Call, Cursor, Endpoint, PageSize, Reply, json_response
+from query.namesakes import namesakes, surfaces_of
 from query.routes_context import TenantOnly
 from query.visible import readable_scopes, visible_units
 from schemas import limits
@@ -22,7 +23,7 @@ from schemas.units import Identifier
 from shared.errors import UnknownThing
 from shared.graph import GraphSnapshot
 from shared.identity import fold_key
-from shared.store import SearchFilter, Snapshot
+from shared.store import SearchFilter, Snapshot, StoredUnit
 
 NEIGHBOURS = 100
 UNITS = 50
@@ -78,13 +79,17 @@ class UnitExcerpt(Record):
 
 
 class EntityDetail(Record):
-    """An entity: its declaration where there is one, what is declared about it, its neighbours, and units about it."""
+    """An entity: its declaration where there is one, what is declared about it, its neighbours, and units about it.
+
+    ``alias_candidates``: others that may be the same, since only a middle name tells them apart; nobody merged them.
+    """
 
     entity: EntityEntry
     declaration: EntityDeclaration | None = None
     relations: tuple[RelationDeclaration, ...] = ()
     neighbours: tuple[NeighbourEntry, ...] = ()
     units: tuple[UnitExcerpt, ...] = ()
+    alias_candidates: tuple[EntityEntry, ...] = ()
 
 
 class Contradictions(Record):
@@ -118,7 +123,10 @@ async def get_entity(call: Call) -> Response:
         _, declarations = await snapshot.entities()
         declaration = next((one for one in declarations if one.id == entity_id), None)
         where = SearchFilter(scopes=scopes, at=call.parts.clock.now())
-        units = await _units_about(snapshot, graph.keys_of(entity_id), where)
+        keys = graph.keys_of(entity_id)
+        units = await _units_about(snapshot, keys, where)
+        surfaces = surfaces_of(units, keys) | ({declaration.name, *declaration.aliases} if declaration else set())
+        candidates = await namesakes(snapshot, graph, surfaces, declarations, where)
         relations = await snapshot.relations(entity_id) if declaration else []
     if declaration is None and not units:
         _log.warning("access.unknown", request_id=call.request_id, what="entity", principal=principal)
@@ -131,12 +139,13 @@ async def get_entity(call: Call) -> Response:
             declaration=declaration,
             relations=tuple(relations),
             neighbours=_neighbours(graph, entity_id, scopes),
-            units=units,
+            units=tuple(_excerpt(unit) for unit in units),
+            alias_candidates=candidates,
         )
     )
 
 
-async def _units_about(snapshot: Snapshot, keys: tuple[str, ...], where: SearchFilter) -> tuple[UnitExcerpt, ...]:
+async def _units_about(snapshot: Snapshot, keys: tuple[str, ...], where: SearchFilter) -> list[StoredUnit]:
     found = await snapshot.about(keys, where, UNITS) if keys else {}
     best = {
         unit_id: hit.score
@@ -146,16 +155,18 @@ async def _units_about(snapshot: Snapshot, keys: tuple[str, ...], where: SearchF
     }
     stored = await visible_units(snapshot, best, where.scopes)
     ordered = sorted(stored, key=lambda unit_id: (-best[unit_id], unit_id))[:UNITS]
-    return tuple(
-        UnitExcerpt(
-            unit_id=unit_id,
-            title=stored[unit_id].known.unit.title,
-            text=stored[unit_id].known.unit.text[:EXCERPT_CHARS],
-            scope=stored[unit_id].known.unit.scope.key,
-            occurred_at=stored[unit_id].known.unit.occurred_at,
-            recorded_at=stored[unit_id].known.state.recorded_at,
-        )
-        for unit_id in ordered
+    return [stored[unit_id] for unit_id in ordered]
+
+
+def _excerpt(stored: StoredUnit) -> UnitExcerpt:
+    unit = stored.known.unit
+    return UnitExcerpt(
+        unit_id=unit.id,
+        title=unit.title,
+        text=unit.text[:EXCERPT_CHARS],
+        scope=unit.scope.key,
+        occurred_at=unit.occurred_at,
+        recorded_at=stored.known.state.recorded_at,
     )
 
 

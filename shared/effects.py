@@ -140,8 +140,10 @@ def choose_parts(candidates: Mapping[int, Sequence[str]], parts: int, wanted: st
     """Return the text of each part so that together they have the ``wanted`` hash, or None while they do not.
 
     ``candidates`` holds the distinct texts that were sent for each part, in any order. None too where more than
-    `COMBINATIONS` would have to be tried.
+    `COMBINATIONS` would have to be tried. No parts, a retraction, need no hash.
     """
+    if parts == 0:
+        return ()
     choices = [sorted(candidates.get(part, ())) for part in range(parts)]
     for texts in itertools.islice(itertools.product(*choices), COMBINATIONS):
         if document_hash(texts) == wanted:

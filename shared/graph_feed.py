@@ -91,6 +91,8 @@ class GraphFeed:
                 if self._epochs.mark(record):
                     contributions.clear()
                     self._graph.reset()
+                if self._epochs.partitions > batch.partitions:
+                    raise LogUnavailable("The topic was made anew, with more partitions.")
                 self._dirty = True
             elif self._epochs.counts(record.partition) and record.value is not None:
                 contributions.extend(_read(record))
@@ -120,6 +122,11 @@ class _Epochs:
         self._reached: dict[int, str] = {}
         self._complete: set[int] = set()
         self._partitions = 0
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions the newest epoch has; 0 where none has begun."""
+        return self._partitions
 
     @property
     def building(self) -> bool:

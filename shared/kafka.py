@@ -6,8 +6,8 @@ that names it; and it gives no idempotent producer.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -17,6 +17,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, for_code
 
 from shared.errors import InvalidInput, LogUnavailable
+from shared.kafka_closing import close_consumer, close_producer
 from shared.log import BULK, EVENTS
 from shared.partitioner import partition_of
 
@@ -107,10 +108,14 @@ class Followed:
 
 @dataclass(frozen=True)
 class Batch:
-    """What a follower got since the last one (perhaps nothing). ``caught_up``: all that was there at start has been read."""
+    """What a follower got since the last one (perhaps nothing). ``caught_up``: all that was there at start has been read.
+
+    ``partitions``: how many of the topic are read; it had no more when the follower began.
+    """
 
     records: tuple[Followed, ...]
     caught_up: bool
+    partitions: int = 0
 
 
 def topic_name(prefix: str, topic: str) -> str:
@@ -144,7 +149,7 @@ class Publisher:
             async with asyncio.timeout(deadline_s):
                 await producer.start()
         except (KafkaError, OSError, TimeoutError) as error:
-            await _quietly(producer.stop(), deadline_s)
+            await close_producer(producer, deadline_s)
             raise LogUnavailable(f"The broker at {bootstrap} does not answer.") from error
         return cls(producer, prefix, deadline_s)
 
@@ -173,9 +178,9 @@ class Publisher:
         if batch.record_count():
             yield batch
 
-    async def close(self) -> None:
-        """Disconnect within the deadline; what is under way is waited for."""
-        await _quietly(self._producer.stop(), self._deadline_s)
+    async def close(self, limit_s: float = DEADLINE_S) -> None:
+        """Disconnect; what is under way is waited for, up to the limit, and never sent after it."""
+        await close_producer(self._producer, limit_s)
 
     async def __aenter__(self) -> Self:
         return self
@@ -272,7 +277,7 @@ async def follow(
             while True:
                 polled = await consumer.getmany(timeout_ms=int(TICK_S * 1000), max_records=1_000)
                 pending = {place for place in pending if not await _has_read(consumer, place)}
-                yield Batch(_followed(polled), caught_up=not pending)
+                yield Batch(_followed(polled), caught_up=not pending, partitions=count)
                 if line is not None and line.at_eof():
                     raise LogUnavailable("The broker is gone.")
     except (KafkaError, OSError, TimeoutError) as error:
@@ -306,7 +311,7 @@ async def _open_follower(bootstrap: str, name: str, count: int, stack: AsyncExit
         enable_auto_commit=False,
         max_partition_fetch_bytes=FETCH_BYTES,
     )
-    stack.push_async_callback(_quietly, consumer.stop(), DEADLINE_S)
+    stack.push_async_callback(close_consumer, consumer, 1.0)
     await consumer.start()
     places = [TopicPartition(name, number) for number in range(count)]
     consumer.assign(places)
@@ -331,9 +336,3 @@ def _followed(polled: Mapping[TopicPartition, Sequence[Record]]) -> tuple[Follow
         for records in polled.values()
         for record in records
     )
-
-
-async def _quietly(closing: Awaitable[None], deadline_s: float) -> None:
-    with suppress(KafkaError, OSError, TimeoutError):
-        async with asyncio.timeout(deadline_s):
-            await closing

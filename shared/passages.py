@@ -20,6 +20,9 @@ QUERY_TERMS = 128
 COMMON_SHARE = 10
 """A term that occurs in more than one passage of ten tells little and costs most."""
 
+COMMON_LEAST = 200
+"""A term in no more passages than this is never common: searching for it costs nothing, and in a small store a name is."""
+
 _MONTHS = (
     "January", "February", "March", "April", "May", "June",
     "July", "August", "September", "October", "November", "December",
@@ -74,5 +77,5 @@ def telling_terms(counts: Mapping[str, int], passages: int) -> list[str]:
     Common ones are left out unless nothing remains, and so is what occurs nowhere.
     """
     known = sorted((count, term) for term, count in counts.items() if count > 0)
-    telling = [term for count, term in known if count * COMMON_SHARE <= passages]
+    telling = [term for count, term in known if count <= COMMON_LEAST or count * COMMON_SHARE <= passages]
     return (telling or [term for _, term in known])[:QUERY_TERMS]

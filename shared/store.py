@@ -61,9 +61,10 @@ class FoundContradiction:
 class SearchFilter:
     """What may be found. Part of every query, never applied afterwards (invariant 6).
 
-    ``scopes``: scope keys; empty finds nothing. Validity: a unit is current at ``at`` when valid_from (where known) ≤ at
-    < valid_until (where known) and no live unit that supersedes it had begun by then; only a unit of the same scope or of
-    a wider level supersedes. ``include_superseded`` also finds what has ended. ``at`` is the present unless as-of is asked. ``past`` true also leaves out what occurred after ``at``. ``known_at``: recorded by then.
+    ``scopes``: scope keys; empty finds nothing. Validity: a unit is current at ``at`` when valid_from (where known) ≤
+    at < valid_until (where known) and no live unit that supersedes it had begun by then; only a unit of the same scope
+    or of a wider level supersedes. ``include_superseded`` also finds what has ended. ``at`` is the present unless as-of
+    is asked. ``past`` true also leaves out what occurred after ``at``. ``known_at``: recorded by then.
     ``occurred``: half-open window; a day-precision unit is in it when its day overlaps.
     """
 
@@ -146,7 +147,7 @@ class Snapshot(Protocol):
     async def keyword(self, terms: Sequence[str], where: SearchFilter, limit: int) -> list[PassageHit]:
         """Return passages by BM25 over the analysed terms (any may match), best first, ties by passage id.
 
-        Terms that occur in more than a tenth of all passages are left out unless nothing remains.
+        Terms that occur in more than a tenth of all passages, and in more than 200, are left out unless nothing remains.
         """
         ...
 

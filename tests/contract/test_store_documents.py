@@ -81,6 +81,13 @@ async def test_no_parts_retract_the_document(store):
     assert applied[0].receipt.outcome is Outcome.STALE
 
 
+async def test_a_documents_retraction_needs_no_agreeing_hash(store):
+    await store.apply(*parts("D", 1, ["alpha"]), completed("D", 1, ["alpha"]))
+    event = completed("D", 2, [])
+    (applied,) = await store.apply({**event, "data": {**event["data"], "hash": "0" * 64}})
+    assert applied.receipt.outcome is Outcome.RETRACTED
+
+
 async def test_a_revision_sent_anew_with_other_texts_counts_once_it_is_completed_anew(store):
     await store.apply(*parts("D", 1, ["alpha", "tail"]), completed("D", 1, ["alpha", "tail"]))
     await store.apply(*parts("D", 1, ["omega", "tail"]))

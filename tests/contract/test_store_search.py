@@ -176,7 +176,7 @@ async def test_latest_takes_recorded_time_where_nothing_occurred(store):
 
 
 async def test_rare_words_weigh_more_and_common_ones_are_left_out(store):
-    await store.apply(*(asserted(unit(f"u{n}", f"deploy service number{n}")) for n in range(20)))
+    await store.apply(*(asserted(unit(f"u{n}", f"deploy service number{n}")) for n in range(201)))
     await store.apply(asserted(unit("rare", "deploy rollback")))
     assert await store.keyword("deploy rollback") == [("rare",)]
     assert len(await store.keyword("deploy", limit=50)) == 21, "unless nothing remains"

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from aiokafka import AIOKafkaProducer
 from httpx_sse import connect_sse
@@ -124,13 +125,17 @@ class Tenant:
         """Look a name up."""
         return dict(self.get("/v1/entities", q=name, limit=50).json())
 
-    def about(self, name: str) -> set[str]:
-        """Give the ids of the units about the entity that a name means; empty while nobody knows it."""
+    def entity_page(self, name: str, **parameters: Any) -> dict[str, Any]:
+        """Give the page of the entity that a name means; empty while nobody knows it."""
         match = self.entities(name)["match"]
         if match is None:
-            return set()
-        response = self.get(f"/v1/entities/{match['entity_id']}")
-        return {one["unit_id"] for one in response.json().get("units", ())}
+            return {}
+        response = self.get(f"/v1/entities/{quote(match['entity_id'])}", **parameters)
+        return dict(response.json()) if response.status_code == 200 else {}
+
+    def about(self, name: str) -> set[str]:
+        """Give the ids of the units about the entity that a name means."""
+        return {one["unit_id"] for one in self.entity_page(name).get("units", ())}
 
     def eventually(self, check: Callable[[], Any], what: str) -> Any:
         """Wait for what a replica shows a moment later than the store."""

@@ -19,11 +19,10 @@ async def served(kinds: str, capacity: int = 1) -> str:
             order.append(kind)
             await asyncio.sleep(0)
 
-    async with asyncio.TaskGroup() as group:
-        async with turns.turn(bulk=False):
-            for kind in kinds:
-                group.create_task(lane(kind))
-            await asyncio.sleep(0)  # all of them queue
+    async with asyncio.TaskGroup() as group, turns.turn(bulk=False):
+        for kind in kinds:
+            group.create_task(lane(kind))
+        await asyncio.sleep(0)  # all of them queue
     return "".join(order)
 
 
