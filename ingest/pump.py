@@ -8,7 +8,6 @@ import structlog
 
 from ingest.delivery import Delivery
 from ingest.intake import JournalIntake
-from schemas.messages import Receipt
 from shared.kafka import Outgoing, Publisher
 from shared.log import EventLog, LogRecord
 from shared.store import CONTRADICTIONS, STORED, KnowledgeReader
@@ -72,12 +71,6 @@ class Pump:
     def ahead(self) -> int:
         """Return how many published events are not known to be through yet."""
         return sum(len(numbers) for numbers in self._ahead.values())
-
-    def note(self, receipt: Receipt) -> None:
-        """Hear that the last stage is through with an event, without asking the store."""
-        if receipt.tenant is not None:
-            position = receipt.position
-            self._advance((receipt.tenant, position.topic, position.partition), position.number)
 
     async def idle(self) -> bool:
         """Tell whether everything in the log is published and through all stages."""

@@ -98,7 +98,9 @@ async def lanes(work: Work, **given) -> AsyncIterator[Lanes]:
 
 async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(5):
-        while not condition():
+        while True:
+            if condition():
+                return
             await asyncio.sleep(0)
 
 
