@@ -101,6 +101,14 @@ class StoredUnit:
 
 
 @dataclass(frozen=True)
+class UnitVersion:
+    """A live unit and a name for what it says now: another statement, even of the same revision, has another name."""
+
+    unit_id: str
+    version: str
+
+
+@dataclass(frozen=True)
 class StoredContradiction:
     """A pair as kept. ``open`` is derived: both revisions still stand and neither unit is superseded or ended."""
 
@@ -169,6 +177,14 @@ class Snapshot(Protocol):
         """
         ...
 
+    async def sharing(self, keys: Collection[str], limit: int) -> list[UnitVersion]:
+        """Return the tenant's live units whose subject or mentions have any of the keys: by occurred_at (recorded_at where
+        unknown) newest first, ties by id.
+
+        Every scope counts, whatever its times of holding: for checks between units, never for what a caller may read.
+        """
+        ...
+
     async def latest(self, where: SearchFilter, limit: int, *, oldest_first: bool = False) -> list[PassageHit]:
         """Return passages by occurred_at (recorded_at where unknown): newest first, or oldest first."""
         ...
@@ -195,6 +211,10 @@ class Snapshot(Protocol):
 
     async def entities(self) -> tuple[int, list[EntityDeclaration]]:
         """Return a version that changes with every declaration, and the declared entities by id."""
+        ...
+
+    async def entities_version(self) -> int:
+        """Return the version of `entities` alone: cheap, where the declarations are kept from an earlier look."""
         ...
 
     async def relations(self, entity_id: str | None = None) -> list[RelationDeclaration]:

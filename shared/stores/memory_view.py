@@ -26,6 +26,7 @@ from shared.store import (
     StoreCounts,
     StoredContradiction,
     StoredUnit,
+    UnitVersion,
 )
 from shared.validity import Held, Successor, from_micros, held, micros, passes, supersession
 
@@ -187,6 +188,14 @@ class MemorySnapshot:
             found[key] = self._hits([(pid, first[pid]) for pid in order], where, limit)
         return found
 
+    async def sharing(self, keys: Collection[str], limit: int) -> list[UnitVersion]:
+        """Return the newest units of any key."""
+        found = [
+            live for live in self._live.values() if not set(keys).isdisjoint(found_by(live.unit, live.statement.mentions))
+        ]
+        found.sort(key=lambda live: (-live.times.moment, live.unit.id))
+        return [UnitVersion(live.unit.id, "/".join(map(str, live.statement.rank))) for live in found[:limit]]
+
     async def latest(self, where: SearchFilter, limit: int, *, oldest_first: bool = False) -> list[PassageHit]:
         """Return passages by time."""
         sign = 1 if oldest_first else -1
@@ -249,6 +258,10 @@ class MemorySnapshot:
         """Return a version, and the declared entities by id."""
         found = [item for item in self._contents.declared if isinstance(item, EntityDeclaration)]
         return self._contents.entities_version, sorted(found, key=lambda entity: entity.id)
+
+    async def entities_version(self) -> int:
+        """Return the version alone."""
+        return self._contents.entities_version
 
     async def relations(self, entity_id: str | None = None) -> list[RelationDeclaration]:
         """Return declared relations by identity."""

@@ -79,9 +79,14 @@ def contributions(
 
 def entities(connection: sqlite3.Connection) -> tuple[int, list[EntityDeclaration]]:
     """Return the version and the declared entities by id."""
-    version = connection.execute("SELECT value FROM meta WHERE key = 'entities'").fetchone()
     rows = connection.execute("SELECT body FROM declared WHERE kind = 'entity' AND retraction = 0 ORDER BY identity")
-    return (int(version[0]) if version else 0), [EntityDeclaration.model_validate_json(body) for (body,) in rows]
+    return entities_version(connection), [EntityDeclaration.model_validate_json(body) for (body,) in rows]
+
+
+def entities_version(connection: sqlite3.Connection) -> int:
+    """Return a number that changes with every declaration of an entity."""
+    version = connection.execute("SELECT value FROM meta WHERE key = 'entities'").fetchone()
+    return int(version[0]) if version else 0
 
 
 def relations(connection: sqlite3.Connection, entity_id: str | None = None) -> list[RelationDeclaration]:

@@ -1,10 +1,13 @@
 """Units in order: about an entity, and by time."""
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from heapq import merge
+from itertools import islice
 
-from shared.store import PassageHit
+from shared.store import PassageHit, UnitVersion
 from shared.stores.sqlite.filters import Candidate, Scoped
+from shared.stores.sqlite.rows import as_json_array
 
 ABOUT, MENTIONED = 1.0, 0.5
 SCOPES_APART = 32
@@ -16,6 +19,8 @@ SELECT passage.pid, passage.id, incidence.about FROM incidence
 CROSS JOIN unit ON unit.id = incidence.unit JOIN passage ON passage.id = unit.passage
 WHERE incidence.key = :key AND {conditions} ORDER BY incidence.about, incidence.age, incidence.unit_id LIMIT :count
 """
+_SHARING = "SELECT age, unit_id, unit FROM incidence WHERE key = ? AND about = ? ORDER BY age, unit_id LIMIT ?"
+_VERSIONS = "SELECT id, statement FROM unit WHERE id IN (SELECT value FROM json_each(?))"
 _IN_SCOPE = """
 SELECT passage.pid, passage.id, unit.moment, unit.unit_id FROM unit INDEXED BY unit_moment
 JOIN passage ON passage.id = unit.passage
@@ -39,6 +44,18 @@ def about(connection: sqlite3.Connection, key: str, where: Scoped, limit: int) -
         if len(found) >= limit or len(rows) < count:
             return where.hits(connection, found[:limit])
         count *= GROWTH
+
+
+def sharing(connection: sqlite3.Connection, keys: Collection[str], limit: int) -> list[UnitVersion]:
+    """Return the newest units of any key. Each key's two runs lie in this order in the table: the newest are their heads."""
+    runs = [
+        connection.execute(_SHARING, (key, about, limit)).fetchall() for key in sorted(set(keys)) for about in (0, 1)
+    ]
+    newest = dict.fromkeys((number, unit_id) for _, unit_id, number in merge(*runs))
+    chosen = list(islice(newest, limit))
+    # a statement's id is never used twice
+    versions = dict(connection.execute(_VERSIONS, (as_json_array(number for number, _ in chosen),)).fetchall())
+    return [UnitVersion(unit_id, str(versions[number])) for number, unit_id in chosen]
 
 
 def latest(connection: sqlite3.Connection, where: Scoped, limit: int, *, oldest_first: bool) -> list[PassageHit]:

@@ -18,6 +18,7 @@ from shared.store import (
     StoreCounts,
     StoredContradiction,
     StoredUnit,
+    UnitVersion,
 )
 from shared.stores.sqlite import contradictions, declarations, keyword, listing, vectors
 from shared.stores.sqlite.filters import scoped
@@ -97,6 +98,10 @@ class SqliteSnapshot:
 
         return await self._run(find, {key: [] for key in keys})
 
+    async def sharing(self, keys: Collection[str], limit: int) -> list[UnitVersion]:
+        """Return the newest units of any key."""
+        return await self._run(lambda connection: listing.sharing(connection, keys, limit), [])
+
     async def latest(self, where: SearchFilter, limit: int, *, oldest_first: bool = False) -> list[PassageHit]:
         """Return passages by time."""
 
@@ -134,6 +139,10 @@ class SqliteSnapshot:
     async def entities(self) -> tuple[int, list[EntityDeclaration]]:
         """Return a version, and the declared entities by id."""
         return await self._run(declarations.entities, (0, []))
+
+    async def entities_version(self) -> int:
+        """Return the version alone."""
+        return await self._run(declarations.entities_version, 0)
 
     async def relations(self, entity_id: str | None = None) -> list[RelationDeclaration]:
         """Return declared relations by identity."""
