@@ -5,18 +5,17 @@ pairs are found. Nothing here reads a clock; whether a pair is open (both still 
 """
 
 import asyncio
-from collections.abc import Collection, Iterable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from ingest.differences import ComparedUnit, compare
-from ingest.names import SameEntity
+from ingest.differences import compare
+from ingest.outlines import may_differ
+from ingest.prepared import Key, Prepared, PreparedUnits, own_keys, prepare, same_entity
 from schemas.messages import Receipt
-from schemas.times import Moment
-from schemas.units import LinkRelation
-from shared.identity import AliasView, fold_key, id_key
+from shared.identity import AliasView
 from shared.similarity import cosines
-from shared.store import FoundContradiction, KnowledgeReader, SearchFilter, Snapshot, StoredUnit
+from shared.store import FoundContradiction, KnowledgeReader, Snapshot, StoredUnit
 
 CANDIDATES: Final = 200
 """Newest units that share an entity with a checked one and are compared with it (design, section 5)."""
@@ -24,8 +23,15 @@ KEYS: Final = 64
 """Entity keys of one unit that are looked up, the first in the text: a unit that names more is a list."""
 CHUNKS: Final = 16
 """Chunks of a long text whose similarity counts."""
-ALL_TIMES: Final = datetime(9999, 12, 31, tzinfo=UTC)
-"""Units that begin to hold later, or held once, are compared too: their intervals decide, not the present."""
+
+
+@dataclass(frozen=True)
+class _Names:
+    """A tenant's declared names, as of one version of them."""
+
+    tenant: str
+    version: int
+    view: AliasView
 
 
 async def check_receipt(receipt: Receipt, reader: KnowledgeReader) -> list[FoundContradiction]:
@@ -37,88 +43,98 @@ async def check_receipt(receipt: Receipt, reader: KnowledgeReader) -> list[Found
 
 
 class ContradictionCheck:
-    """Checks receipts; keeps the view of declared names of each tenant until a declaration changes it."""
+    """Checks receipts; keeps each tenant's declared names until one changes, and units that were read for comparison."""
 
     def __init__(self, reader: KnowledgeReader) -> None:
         self._reader = reader
-        self._views: dict[str, tuple[int, AliasView]] = {}
+        self._names: dict[str, _Names] = {}
+        self._prepared = PreparedUnits()
 
     async def check(self, receipt: Receipt) -> list[FoundContradiction]:
         """Do as `check_receipt` says."""
-        if receipt.tenant is None or not receipt.units:
+        return (await self.check_all([receipt]))[0]
+
+    async def check_all(self, receipts: Sequence[Receipt]) -> list[list[FoundContradiction]]:
+        """Check each receipt, those of one tenant in one look at its store. Raises StoreUnavailable."""
+        found: dict[str, dict[str, list[FoundContradiction]]] = {}
+        for tenant in sorted({receipt.tenant for receipt in receipts if receipt.tenant is not None}):
+            units = {unit_id for receipt in receipts if receipt.tenant == tenant for unit_id in receipt.units}
+            found[tenant] = await self._check_units(tenant, units) if units else {}
+        return [_of_receipt(receipt, found.get(receipt.tenant or "", {})) for receipt in receipts]
+
+    async def _check_units(self, tenant: str, unit_ids: Collection[str]) -> dict[str, list[FoundContradiction]]:
+        async with self._reader.snapshot(tenant) as snapshot:
+            names = await self._names_of(tenant, snapshot)
+            units = await snapshot.units(unit_ids)
+            return {unit_id: await self._check_unit(snapshot, units[unit_id], names) for unit_id in sorted(units)}
+
+    async def _names_of(self, tenant: str, snapshot: Snapshot) -> _Names:
+        known = self._names.get(tenant)
+        if known is None or known.version != await snapshot.entities_version():
+            version, declarations = await snapshot.entities()
+            known = self._names[tenant] = _Names(tenant, version, AliasView(declarations))
+        return known
+
+    async def _check_unit(self, snapshot: Snapshot, unit: StoredUnit, names: _Names) -> list[FoundContradiction]:
+        """Compare a unit with the newest others that share an entity with it, under any of its names."""
+        keys = _keys_of(unit, names.view)
+        if not keys:
             return []
-        found: dict[str, FoundContradiction] = {}
-        async with self._reader.snapshot(receipt.tenant) as snapshot:
-            scopes = frozenset(membership.scope for membership in await snapshot.memberships(None))
-            where = SearchFilter(scopes=scopes, at=ALL_TIMES, include_superseded=True)
-            view = await self._view(receipt.tenant, snapshot)
-            units = await snapshot.units(receipt.units)
-            for unit_id in sorted(units):
-                pairs = await _check_unit(snapshot, units[unit_id], where, view)
-                found.update((pair.id, pair) for pair in pairs)
-        return [found[pair_id] for pair_id in sorted(found)]
-
-    async def _view(self, tenant: str, snapshot: Snapshot) -> AliasView:
-        version, declarations = await snapshot.entities()
-        known = self._views.get(tenant)
-        if known is None or known[0] != version:
-            known = self._views[tenant] = (version, AliasView(declarations))
-        return known[1]
-
-
-async def _check_unit(
-    snapshot: Snapshot, unit: StoredUnit, where: SearchFilter, view: AliasView
-) -> list[FoundContradiction]:
-    others = await _candidates(snapshot, unit, where, view)
-    suspects = await asyncio.to_thread(_suspects, unit, others, view)
-    if not suspects:
-        return []
-    similarities = await _similarities(snapshot, unit, {other.passage_id for other in suspects})
-    return [
-        pair
-        for other in suspects
-        if (pair := _pair(unit, other, similarities.get(other.passage_id, 0.0), view)) is not None
-    ]
+        sharing = await snapshot.sharing(keys, CANDIDATES + 1)  # one of them is the unit itself
+        wanted = [Key(names.tenant, one.unit_id, one.version, names.version) for one in sharing]
+        known = {key: kept for key in wanted if (kept := self._prepared.get(key)) is not None}
+        unknown = {key.unit_id: key for key in wanted if key not in known}
+        loaded = await snapshot.units(unknown.keys() - {unit.known.unit.id})
+        loaded[unit.known.unit.id] = unit
+        read, mine, suspects = await asyncio.to_thread(_find_suspects, unit, wanted, known, loaded, names.view)
+        self._prepared.keep(read.items())
+        if not suspects:
+            return []
+        similarities = await _similarities(snapshot, mine, {other.passage_id for other in suspects})
+        return [
+            pair
+            for other in suspects
+            if (pair := _pair(mine, other, similarities.get(other.passage_id, 0.0), names.view)) is not None
+        ]
 
 
-async def _candidates(snapshot: Snapshot, unit: StoredUnit, where: SearchFilter, view: AliasView) -> list[StoredUnit]:
-    """Return other units that share an entity with this one, under any of its names: newest first, ties by id."""
-    keys = _keys_of(unit, view)
-    if not keys:
-        return []
-    hits = await snapshot.about(keys, where, CANDIDATES + 1)  # one of them is the unit itself
-    ids = {unit_id for passages in hits.values() for hit in passages for unit_id in hit.unit_ids}
-    ids.discard(unit.known.unit.id)
-    found = await snapshot.units(ids)
-    newest = sorted(found.values(), key=lambda other: (-_when(other).timestamp(), other.known.unit.id))
-    return newest[:CANDIDATES]
+def _of_receipt(receipt: Receipt, found: Mapping[str, Sequence[FoundContradiction]]) -> list[FoundContradiction]:
+    pairs = {pair.id: pair for unit_id in sorted(receipt.units) for pair in found.get(unit_id, ())}
+    return [pairs[pair_id] for pair_id in sorted(pairs)]
 
 
 def _keys_of(unit: StoredUnit, view: AliasView) -> list[str]:
-    keys = dict.fromkeys([*_own_keys(unit)])
-    resolved = dict.fromkeys(view.resolve(key).entity_id for key in list(keys)[:KEYS])
+    keys = list(dict.fromkeys(own_keys(unit)))[:KEYS]
+    resolved = dict.fromkeys(view.resolve(key).entity_id for key in keys)
     names = (name for entity_id in resolved for name in view.keys_of(entity_id))
-    return list(dict.fromkeys([*list(keys)[:KEYS], *names]))
+    return list(dict.fromkeys([*keys, *names]))
 
 
-def _own_keys(unit: StoredUnit) -> list[str]:
-    subject = [unit.subject] if unit.subject else []
-    links = [id_key(link.entity_id) for link in unit.known.unit.entity_links if link.relation is LinkRelation.ABOUT]
-    return [*subject, *links, *(mention.key for mention in unit.mentions)]
+def _find_suspects(
+    unit: StoredUnit,
+    wanted: Sequence[Key],
+    known: Mapping[Key, Prepared],
+    loaded: Mapping[str, StoredUnit],
+    view: AliasView,
+) -> tuple[dict[Key, Prepared], Prepared, list[Prepared]]:
+    """Return what had to be prepared, the unit itself, and the candidates whose words differ checkably.
+
+    Only the vectors of those are worth reading.
+    """
+    own_id = unit.known.unit.id
+    read = {key: prepare(loaded[key.unit_id], view) for key in wanted if key not in known and key.unit_id in loaded}
+    prepared = {key.unit_id: found for key in wanted if (found := known.get(key) or read.get(key)) is not None}
+    mine = prepared.pop(own_id, None) or prepare(unit, view)
+    same = same_entity(view)
+    suspects = [
+        other
+        for other in list(prepared.values())[:CANDIDATES]
+        if may_differ(mine.outline, other.outline) and compare(mine.compared, other.compared, 1.0, same) is not None
+    ]
+    return read, mine, suspects
 
 
-def _when(unit: StoredUnit) -> datetime:
-    occurred = unit.known.unit.occurred_at
-    return occurred.at if occurred else unit.known.state.recorded_at
-
-
-def _suspects(unit: StoredUnit, others: Sequence[StoredUnit], view: AliasView) -> list[StoredUnit]:
-    """Return those whose words differ checkably: only their vectors are worth reading."""
-    compared, same = _compared(unit, view), _same_entity(view)
-    return [other for other in others if compare(compared, _compared(other, view), 1.0, same) is not None]
-
-
-async def _similarities(snapshot: Snapshot, unit: StoredUnit, passages: Collection[int]) -> dict[int, float]:
+async def _similarities(snapshot: Snapshot, unit: Prepared, passages: Collection[int]) -> dict[int, float]:
     """Return the cosine of the nearest chunks of two passages, the same from either side, to four decimals."""
     vectors = await snapshot.passage_vectors({unit.passage_id, *passages})
     own = vectors.get(unit.passage_id)
@@ -131,42 +147,16 @@ async def _similarities(snapshot: Snapshot, unit: StoredUnit, passages: Collecti
     }
 
 
-def _pair(unit: StoredUnit, other: StoredUnit, similarity: float, view: AliasView) -> FoundContradiction | None:
-    difference = compare(_compared(unit, view), _compared(other, view), similarity, _same_entity(view))
+def _pair(unit: Prepared, other: Prepared, similarity: float, view: AliasView) -> FoundContradiction | None:
+    difference = compare(unit.compared, other.compared, similarity, same_entity(view))
     if difference is None:
         return None
-    first, second = sorted((unit.known, other.known), key=lambda known: known.unit.id)
+    first, second = sorted((unit, other), key=lambda side: side.compared.id)
     return FoundContradiction(
-        units=(first.unit.id, second.unit.id),
-        revisions=(first.state.revision, second.state.revision),
+        units=(first.compared.id, second.compared.id),
+        revisions=(first.revision, second.revision),
         difference=difference.kind,
         detail=difference.detail,
         attribute=difference.attribute,
         similarity=similarity,
     )
-
-
-def _compared(unit: StoredUnit, view: AliasView) -> ComparedUnit:
-    stated = unit.known.unit
-    return ComparedUnit(
-        id=stated.id,
-        text=stated.text,
-        keys=_entities(_own_keys(unit), view),
-        title=stated.title,
-        claims=stated.claims,
-        occurred_at=stated.occurred_at,
-        valid_from=stated.valid_from,
-        valid_until=stated.valid_until if isinstance(stated.valid_until, Moment) else None,
-        supersedes=stated.supersedes,
-    )
-
-
-def _entities(keys: Iterable[str], view: AliasView) -> frozenset[str]:
-    return frozenset(view.resolve(key).entity_id for key in keys)
-
-
-def _same_entity(view: AliasView) -> SameEntity:
-    def same(name: str, other: str) -> bool:
-        return view.resolve(fold_key(name)).entity_id == view.resolve(fold_key(other)).entity_id
-
-    return same

@@ -1,7 +1,7 @@
 """embed: an event gets its position and its vectors. The first stage; it also journals what came in over Kafka."""
 
 import asyncio
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +26,7 @@ from shared.store import KnowledgeWriter
 
 EMBED_DEADLINE_S = 60.0  # the longest unit is some fifty chunks of 10 ms; a minute is an embedder that hangs
 RECENT = 1_024  # texts on their way to the store, whose vectors need not be computed again
+AHEAD = 2  # texts of one lane that are on their way: while one is handed back, the embedder has the next
 PROBE = "Is the embedder well?"
 
 
@@ -76,14 +77,7 @@ class EmbedStage:
         read, foreign = await self._read(records)
         known = await self._known(read)
         await self._accept(foreign)
-        outputs: list[Hopped] = []
-        done = 0
-        for item in read:
-            if done and draining():
-                break
-            if item is not None:
-                outputs.append(await self._embed(item, known, bulk=bulk))
-            done += 1
+        outputs, done = await self._embed_all(read, known, draining, bulk=bulk)
         await self._hop.publish(EMBEDDED, records[0].partition, [output.record() for output in outputs])
         return done
 
@@ -154,6 +148,30 @@ class EmbedStage:
             )
             known.update({(tenant, key): vectors for key, vectors in found.items()})
         return known
+
+    async def _embed_all(
+        self, read: Sequence[_Read | None], known: dict[tuple[str, str], Vectors], draining: Draining, *, bulk: bool
+    ) -> tuple[list[Hopped], int]:
+        """Embed in order, `AHEAD` at a time; return what goes on, and how many records from the start are done.
+
+        Equal texts wait for each other, so that the later finds the earlier's vectors.
+        """
+        outputs: list[Hopped] = []
+        running: deque[tuple[tuple[str, str], asyncio.Task[Hopped]]] = deque()
+        done = 0
+        async with asyncio.TaskGroup() as tasks:
+            for item in read:
+                if done and draining():
+                    break
+                done += 1
+                if item is None:
+                    continue
+                place = (item.place.tenant, item.key)
+                while running and (len(running) >= AHEAD or any(place == before for before, _ in running)):
+                    outputs.append(await running.popleft()[1])
+                running.append((place, tasks.create_task(self._embed(item, known, bulk=bulk))))
+            outputs += [await task for _, task in running]
+        return outputs, done
 
     async def _embed(self, item: _Read, known: dict[tuple[str, str], Vectors], *, bulk: bool) -> Hopped:
         """Give a unit its vectors. Each record takes a turn, and each attempt one: nobody waits for another's backoff."""

@@ -31,6 +31,7 @@ from shared.settings import Settings
 from shared.store import KnowledgeReader, KnowledgeWriter
 
 EMBED_WINDOW = 16  # a window's embedding is 0.2 s, so that a revoke and a stop are quick
+WAITING_TEXTS = 1  # beside those the embedder is at, so that it never waits for the event loop; what a live one waits for
 WINDOW = 256  # cheap work: the more at once, the fewer requests and transactions
 CHECK_WINDOW = 32  # a check takes milliseconds: as for embedding
 LIVE_AHEAD = 4_000  # journaled events in the broker's memory that are not stored yet: some 40 MB with their vectors
@@ -150,7 +151,7 @@ class Pipeline:
 
     def _stages(self, batcher: Batcher) -> tuple[_Stage, ...]:
         partitions = self._event_log.partitions
-        intake, turns = self._intake(), Turns(self._settings.embed_threads)
+        intake, turns = self._intake(), Turns(self._settings.embed_threads + WAITING_TEXTS)
         embed = EmbedStage(self._hop("embed"), intake, self._writer, self._embedder, turns)
         resolve = ResolveStage(self._hop("resolve"))
         store = StoreStage(self._hop("store"), batcher, partitions, self._clock, self.metrics)

@@ -13,7 +13,7 @@ from shared.log import EventLog, LogRecord
 from shared.store import CONTRADICTIONS, STORED, KnowledgeReader
 
 PAGE = 500
-POLL_S = 0.02  # how soon an event that another process journaled is noticed
+WAIT_S = 1.0  # for one look at the log; a new event ends the wait at once
 POLL_WATERMARKS_S = 0.05  # how often a pump at its bound asks what has been stored since
 
 _log = structlog.get_logger(__name__)
@@ -60,7 +60,7 @@ class Pump:
             rows = await self._delivery.insist(lambda: self._event_log.read(self._read_to, PAGE))
             if not rows:
                 self._at_end = True
-                await asyncio.sleep(POLL_S)
+                await self._delivery.insist(lambda: self._event_log.wait(self._read_to, WAIT_S))
                 continue
             self._at_end = False
             due = [row for row in rows if row.position.topic == self.topic and not self._is_stored(row)]

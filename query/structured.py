@@ -3,7 +3,7 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from query.gate import Verdict
@@ -96,7 +96,7 @@ def _within_horizon(results: Sequence[Result], days: int | None, at: datetime) -
     """Results that occurred in the asked-for span; all when none was asked for. Undated ones stay: they may belong."""
     if days is None:
         return list(results)
-    since = at - timedelta(days=days)
+    since = at - min(timedelta(days=days), at - datetime.min.replace(tzinfo=UTC))  # the calendar begins with year 1
     return [result for result in results if result.occurred_at is None or result.occurred_at.end > since]
 
 

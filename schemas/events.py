@@ -17,6 +17,7 @@ INT64 = range(-(2**63), 2**63)
 """What the log's JSON holds exactly."""
 VERSION_DIGITS = 9
 """Of a version number only these are read: no version has more, and Python refuses to read thousands of digits."""
+VERSION = rf"^[0-9]{{1,{VERSION_DIGITS}}}(\.[0-9]{{1,{VERSION_DIGITS}}})?$"
 
 
 class EventType(StrEnum):
@@ -71,7 +72,7 @@ class Envelope(BaseModel):
     subject: Annotated[str, StringConstraints(max_length=500)] | None = None
     datacontenttype: Literal["application/json"] = "application/json"
     dataschema: str | None = None
-    schemaversion: Annotated[str, StringConstraints(pattern=r"^[0-9]+(\.[0-9]+)?$")] = "1.0"
+    schemaversion: Annotated[str, StringConstraints(pattern=VERSION)] = "1.0"
     traceparent: str | None = None
 
     @property

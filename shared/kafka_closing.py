@@ -41,9 +41,21 @@ async def close_producer(producer: Any, limit_s: float) -> None:
     await _end([getattr(producer, "_sender", None) and producer._sender.sender_task], limit_s)  # noqa: SLF001 - see above
     accumulator = getattr(producer, "_message_accumulator", None)
     if accumulator is not None:
-        accumulator.fail_all(LogUnavailable("The broker is gone."))
+        _fail(accumulator)
     await _end([stopping], limit_s)
     await settle(producer.client.close(), limit_s)
+
+
+def _fail(accumulator: Any) -> None:
+    """Fail what was not delivered. A batch that waits for its next attempt counts as pending, or aiokafka stumbles over it."""
+    pending = accumulator._pending_batches  # noqa: SLF001 - see above
+    queued = accumulator._batches  # noqa: SLF001
+    pending.update(batch for batches in queued.values() for batch in batches)
+    failed = list(pending)
+    accumulator.fail_all(LogUnavailable("The broker is gone."))
+    for batch in failed:
+        if batch.future.done() and not batch.future.cancelled():
+            batch.future.exception()  # whoever waited for it has been cancelled before
 
 
 async def settle(closing: Coroutine[Any, Any, Any], limit_s: float) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 TO_TRY = (
     "why did we choose PostgreSQL for the ledger?",
     "what is the retry limit of the payments gateway?",
-    "who knows about the pier kiosks?",
+    "do services call sailing search over REST or gRPC?",
 )
 
 

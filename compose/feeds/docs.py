@@ -128,7 +128,7 @@ def document_events(document: Document, feed: Feed, revision: int) -> Iterator[d
                 "text": part.text,
                 "type": "decision" if document.is_decision else "context",
                 "scope": {"level": level, "entity_id": entity_id},
-                "title": title_of(part, document.name),
+                "title": title_of(part, document.title),
                 "document_id": name,
                 "part": number,
                 "revision": revision,

@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from urllib.parse import quote
 
-from compose.feeds.markdown import Part, split_document
+from compose.feeds.markdown import Part, document_title, split_document
 from schemas import limits
 
 FILE_BYTES = 8 * 1024 * 1024  # a longer text is rather data than a document; it is reported, not cut
@@ -38,11 +38,7 @@ class Document:
     modified_at: datetime
     hash: str
     is_decision: bool
-
-    @property
-    def name(self) -> str:
-        """Return the file's name without its suffix."""
-        return Path(self.path).stem
+    title: str
 
 
 def find_documents(root: Path, include: tuple[str, ...] = ()) -> Iterator[Document | Skipped]:
@@ -74,7 +70,8 @@ def read_document(path: Path, relative: str) -> Document | Skipped:  # noqa: PLR
         return Skipped(relative, "empty")
     if len(parts) > limits.DOCUMENT_PARTS:
         return Skipped(relative, f"more than {limits.DOCUMENT_PARTS} parts")
-    return Document(relative, parts, modified, document_hash(parts), _is_decision(relative, parts))
+    title = document_title(text, path.stem)
+    return Document(relative, parts, modified, document_hash(parts), _is_decision(relative, parts), title)
 
 
 def document_hash(parts: tuple[Part, ...]) -> str:

@@ -10,6 +10,8 @@ FENCE = re.compile(r"^ {0,3}(```+|~~~+)")
 ATX = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*$")
 SETEXT = re.compile(r"^ {0,3}(=+|-+)[ \t]*$")
 HEADED = re.compile(r"\S")
+FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
+FRONT_TITLE = re.compile(r"^title:[ \t]*[\"']?(.+?)[\"']?[ \t]*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ def split_document(text: str, limit: int = PART_CHARS) -> list[Part]:
     and a word that is too long is cut where the limit falls. A text of only white space has no parts.
     """
     parts: list[Part] = []
-    for block in _blocks(text):
+    for block in _blocks(FRONT_MATTER.sub(r"\1\n\n", text, count=1)):
         for piece in _pieces(block.text, limit):
             last = parts[-1] if parts else None
             if last and last.headings == block.headings and len(last.text) + 2 + len(piece) <= limit:
@@ -45,9 +47,19 @@ def split_document(text: str, limit: int = PART_CHARS) -> list[Part]:
     return parts
 
 
+def document_title(text: str, name: str) -> str:
+    """Return a document's title: its front matter's, else its one top heading, else its file's name."""
+    front = FRONT_MATTER.match(text)
+    titled = FRONT_TITLE.search(front[1]) if front else None
+    if titled:
+        return titled[1]
+    roots = {block.headings[:1] for block in _blocks(text)}
+    return next(iter(roots))[0] if len(roots) == 1 and () not in roots else name
+
+
 def title_of(part: Part, document: str) -> str:
-    """Return a part's title: the document's name and the headings that lead to it, ``Install › Docker``."""
-    path = part.headings or (document,)
+    """Return a part's title: the document's and the headings that lead to it, ``npm-audit › Examples``."""
+    path = part.headings if part.headings[:1] == (document,) else (document, *part.headings)
     if len(path) > TITLE_PARTS:
         path = (path[0], "…", *path[-2:])
     return " › ".join(path)[:480]

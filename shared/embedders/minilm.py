@@ -101,10 +101,9 @@ class MiniLMEmbedder:
         self._worker.shutdown(wait=False, cancel_futures=True)
 
     async def _embed(self, text: str, most: int) -> Vectors:
-        ids = await self._off_loop(partial(self._tokenize, text))
-        spans = windows(len(ids), WINDOW_TOKENS, OVERLAP_TOKENS, most)
         # one job a window: a cancelled caller stops here, and a question waits for one window, not for a whole text
-        return np.stack([await self._off_loop(partial(self._run, ids[start:end])) for start, end in spans])
+        first, rest = await self._off_loop(partial(self._begin, text, most))
+        return np.stack([first, *[await self._off_loop(partial(self._run, window)) for window in rest]])
 
     async def _off_loop(self, job: Callable[[], T]) -> T:
         if self._closed:
@@ -118,6 +117,12 @@ class MiniLMEmbedder:
             raise
         except FAILURES as error:
             raise EmbedderUnavailable(f"the model run failed: {error}") from error
+
+    def _begin(self, text: str, most: int) -> tuple[Vector, list[Sequence[int]]]:
+        """Embed the first window, in one job with the cutting, for most texts have no other; return the others."""
+        ids = self._tokenize(text)
+        (start, end), *others = windows(len(ids), WINDOW_TOKENS, OVERLAP_TOKENS, most)
+        return self._run(ids[start:end]), [ids[start:end] for start, end in others]
 
     def _tokenize(self, text: str) -> Sequence[int]:
         readable = text.encode("utf-8", "replace").decode()  # a lone surrogate would raise in the tokenizer

@@ -40,7 +40,7 @@ async def test_neither_scopes_nor_times_of_holding_leave_a_unit_out(store):
 
 
 async def test_a_version_changes_with_what_is_said_and_with_nothing_else(store):
-    (first,) = await store.apply(asserted(unit("u", "Payments Client retries.", revision=1)))
+    await store.apply(asserted(unit("u", "Payments Client retries.", revision=1)))
     one = await shared_by(store, "paymentsclient")
     await store.apply(asserted(unit("v", "Payments Client waits.")))
     await store.again(1)

@@ -142,21 +142,21 @@ class Tenant:
         return until(check, SEARCHABLE_S, what)
 
     def produce(
-        self, *bodies: bytes, partition: int | None = None, key: bytes | None = None, headers: Any = None
+        self,
+        *bodies: bytes,
+        topic: str = "cortex.events",
+        partition: int | None = None,
+        key: bytes | None = None,
+        headers: Any = None,
     ) -> list[tuple[int, int]]:
         """Send records over the Kafka protocol, in order; give (partition, offset) of each."""
-        return asyncio.run(self._produce(bodies, partition, key, headers))
+        return asyncio.run(self._produce(bodies, topic, partition=partition, key=key, headers=headers))
 
-    async def _produce(
-        self, bodies: Sequence[bytes], partition: int | None, key: bytes | None, headers: Any
-    ) -> list[tuple[int, int]]:
+    async def _produce(self, bodies: Sequence[bytes], topic: str, **options: Any) -> list[tuple[int, int]]:
         producer = AIOKafkaProducer(bootstrap_servers=self.product.kafka, acks="all")
         await producer.start()
         try:
-            sent = [
-                await producer.send_and_wait("cortex.events", body, key=key, partition=partition, headers=headers)
-                for body in bodies
-            ]
+            sent = [await producer.send_and_wait(topic, body, **options) for body in bodies]
         finally:
             await producer.stop()
         return [(record.partition, record.offset) for record in sent]

@@ -49,7 +49,7 @@ def test_forty_sections_are_all_found_and_a_version_of_six_leaves_no_tail(tenant
 
     fresh = type(tenant)(shared_product, f"{tenant.name}-fresh")
     fresh.tell(*fresh.document("manual", 2, sections(6, edited={3})))
-    assert counted(tenant) == counted(fresh), "as in a fresh index of the second version"
+    tenant.eventually(lambda: counted(tenant) == counted(fresh), "all counts are those of a fresh index of version 2")
     before = tenant.status()
     assert all(one["duplicate"] for one in tenant.publish(*second))
     tenant.tell(*({**event, "id": f"again-{event['id']}"} for event in second))
@@ -117,9 +117,9 @@ def test_a_document_that_shrinks_to_nothing_and_comes_back(tenant):
 
 def test_a_long_section_is_found_by_its_last_sentence(tenant):
     """Case C14, the kind: no part of a part is lost to the embedder's window either."""
-    filler = "The corridor is painted in a calm colour and leads past the archive. " * 300
-    tenant.tell(*tenant.document("manual", 1, [f"{filler}The spare key hangs behind the walrus portrait.", filler]))
-    assert tenant.search("Where does the spare key hang?")[0]["unit_id"] == "manual/0"
+    filler = "The corridor is painted in a calm colour and leads past the archive. " * 60
+    tenant.tell(*tenant.document("manual", 1, [f"{filler}The spare key hangs behind the walrus portrait."]))
+    assert tenant.found("Where does the spare key hang?") == ["manual/0"]
 
 
 def test_a_completion_that_does_not_match_its_parts_never_becomes_the_version(tenant):

@@ -140,7 +140,7 @@ async def test_a_crash_in_any_gap_loses_nothing_and_doubles_nothing(broker: Brok
 
 
 async def test_a_broker_dies_and_the_next_epoch_republishes_only_what_is_above_the_watermarks(
-    own_broker: BrokerProcess, tmp_path: Path
+    own_broker: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     async with running(Rig(own_broker.bootstrap, "", tmp_path / "knowledge")) as rig:
         await rig.say(*facts(), asserted("a", "The port of Ledger is 5."), asserted("b", "The port of Ledger is 6."))
@@ -166,6 +166,13 @@ async def test_a_broker_dies_and_the_next_epoch_republishes_only_what_is_above_t
         await rig.say(*[retracted(name) for name in late])
         await rig.settle()
         assert {**await rig.digest(), "tombstones": None} == {**digest, "tombstones": None}
+        monkeypatch.setattr(rig.log, "read", _broken)
+        await asyncio.wait_for(rig.pipeline.failed.wait(), 20)  # whoever runs it begins the next epoch
+
+
+async def _broken(after: int, limit: int) -> list:
+    """Fail as nothing foresaw."""
+    raise ZeroDivisionError(after, limit)
 
 
 def _same(event: dict, number: int):

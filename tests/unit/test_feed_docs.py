@@ -49,7 +49,7 @@ def test_the_first_run_publishes_parts_then_completion(folder, tmp_path):
     assert outcome.published == ["README", "deploy.md"]
     deploy = [event for event in events if event.about() == "handbook/deploy.md"]
     assert [type(event) for event in deploy] == [UnitAsserted, UnitAsserted, DocumentCompleted]
-    assert [event.data.title for event in deploy[:2]] == ["Deploy", "Roll back"]
+    assert [event.data.title for event in deploy[:2]] == ["deploy › Deploy", "deploy › Roll back"]
     assert deploy[2].data.parts == 2
     assert {event.data.revision for event in deploy} == {deploy[2].data.revision}
 

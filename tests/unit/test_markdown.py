@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compose.feeds.markdown import split_document, title_of
+from compose.feeds.markdown import document_title, split_document, title_of
 
 GUIDE = """# Guide
 
@@ -39,7 +39,7 @@ def test_each_part_has_the_path_of_its_headings():
         (("Guide", "Install"), "Run this:"),
         (("Guide", "Docker"), "Later."),
     ]
-    assert title_of(parts[1], "guide") == "Guide › Install"
+    assert title_of(parts[1], document_title(GUIDE, "file")) == "Guide › Install"
 
 
 def test_a_fenced_block_is_not_cut_and_its_hashes_are_not_headings():
@@ -61,6 +61,18 @@ def test_a_single_huge_word_is_cut_not_refused():
 
 def test_a_text_without_headings_is_titled_by_its_document():
     assert title_of(split_document("only words")[0], "notes") == "notes"
+
+
+def test_front_matter_names_the_document_and_is_not_a_heading():
+    text = '---\ntitle: "npm-audit"\nsection: 1\n---\n\n## Examples\n\nScan.\n'
+    assert document_title(text, "file") == "npm-audit"
+    parts = split_document(text)
+    assert [part.headings for part in parts] == [(), ("Examples",)]
+    assert title_of(parts[1], "npm-audit") == "npm-audit › Examples"
+
+
+def test_several_top_headings_leave_the_file_its_name():
+    assert document_title("# A\n\nx\n\n# B\n\ny\n", "notes") == "notes"
 
 
 def test_white_space_has_no_parts():
