@@ -40,7 +40,8 @@ _THE: Final = re.compile(r"^(?:the|our|their|its|his|her|my|your)\s+", re.IGNORE
 _ARTICLE: Final = re.compile(r"^(?:the|a|an|our|their|its|his|her|my|your)\s+", re.IGNORECASE)
 _DEFINITE: Final = re.compile(r"^(?:the|our)\s+", re.IGNORECASE)
 _PRONOUN: Final = re.compile(
-    r"^(?:it|this|that|these|those|he|she|we|they|i|you|there|here|what|who|which|one|someone|everyone|nobody|nothing|no one"
+    r"^(?:it|its|this|that|these|those|he|his|she|her|we|they|their|my|your|i|you|there|here|what|who|which|one|someone"
+    r"|everyone|nobody|nothing|no one"
     r"|everything|both|all|some|none|each|either|neither)\b",
     re.IGNORECASE,
 )

@@ -126,12 +126,18 @@ def _differences(a: ComparedUnit, b: ComparedUnit, same_entity: SameEntity) -> I
 
 
 def _about_the_same(left: Statement, right: Statement, shared: bool) -> bool:
-    """Whether nothing in either subject tells the two apart, in words or in numbers."""
+    """Whether nothing in either subject tells the two apart, in words or in numbers, or in what a pronoun stands for."""
+    if not left.antecedent <= _named(right) or not right.antecedent <= _named(left):
+        return False
     if not left.subject <= right.stems and not right.subject <= left.stems:
         return False
     if left.stems.isdisjoint(right.stems) or not (shared or left.subject & right.subject):
         return False
     return left.fixed == right.fixed or not (left.fixed and right.fixed)
+
+
+def _named(statement: Statement) -> frozenset[str]:
+    return statement.antecedent | statement.stems | statement.fixed
 
 
 # --- numbers and dates ------------------------------------------------------------------------------------------------

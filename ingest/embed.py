@@ -22,6 +22,7 @@ from shared.errors import DeadlineExceeded
 from shared.identity import content_key
 from shared.kafka import EMBEDDED, Record
 from shared.log import BULK
+from shared.passages import stated_text
 from shared.store import KnowledgeWriter
 
 EMBED_DEADLINE_S = 60.0  # the longest unit is some fifty chunks of 10 ms; a minute is an embedder that hangs
@@ -44,18 +45,9 @@ class _Read:
     key: str = ""
 
 
-def embedding_text(unit: Unit) -> str:
-    """Return the text whose vector stands for the unit: its text alone.
-
-    Not its title: the store keeps one vector for each content key, and equal texts under two titles share a passage; a
-    vector with a title in it would depend on which of them came last. Titles are found by the keyword arm.
-    """
-    return unit.text
-
-
 def embedding_key(tenant: str, unit: Unit) -> str:
     """Return the key of the unit's vectors: over exactly what is embedded."""
-    return content_key(tenant, unit.scope.key, embedding_text(unit))
+    return content_key(tenant, unit.scope.key, stated_text(unit))
 
 
 class EmbedStage:
@@ -181,7 +173,7 @@ class EmbedStage:
         async with self._turns.turn(bulk=bulk):
             vectors = known.get(place, self._recent.get(place))
         if vectors is None:
-            text = embedding_text(item.unit)
+            text = stated_text(item.unit)
             try:
                 vectors = await self._hop.delivery.attempt(
                     lambda: self._run(text, bulk=bulk), healthy=lambda: self._is_well(bulk=bulk)

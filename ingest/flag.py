@@ -48,26 +48,22 @@ class FlagStage:
     async def work(self, records: Sequence[Record], draining: Draining) -> int:
         """Check each receipt; what is found is durable before it is told.
 
-        Receipts of one partition that found nothing share a transaction: most do, and each alone would cost a commit.
+        A window is checked in one look at the store, in milliseconds, so there is no stopping in between. Receipts of one
+        partition that found nothing share a transaction: most do, and each alone would cost a commit.
         """
-        done = 0
+        del draining
         held: list[_Checked] = []
-        for record in records:
-            if done and draining():
-                break
-            checked = await self._check(record)
-            if checked is not None:
-                if held and (checked.found or held[-1].place != checked.place):
-                    await self._record(held)
-                    held = []
-                held.append(checked)
-                if checked.found:
-                    await self._record(held)
-                    held = []
-            done += 1
+        for checked in await self._check(records):
+            if held and (checked.found or held[-1].place != checked.place):
+                await self._record(held)
+                held = []
+            held.append(checked)
+            if checked.found:
+                await self._record(held)
+                held = []
         if held:
             await self._record(held)
-        return done
+        return len(records)
 
     async def _read(self, record: Record) -> Receipt | None:
         try:
@@ -77,18 +73,28 @@ class FlagStage:
             await self._hop.letters.bury_record(self._hop.delivery, record, reason)
             return None
 
-    async def _check(self, record: Record) -> _Checked | None:
-        receipt = await self._read(record)
-        if receipt is None or receipt.tenant is None:
-            return None
-        if not receipt.units:
-            return _Checked(receipt, receipt.tenant)
+    async def _check(self, records: Sequence[Record]) -> list[_Checked]:
+        """Check receipts together; where that fails each alone, by the rules, for one of them is to blame."""
+        read = [(record, await self._read(record)) for record in records]
+        receipts = [(record, receipt, receipt.tenant) for record, receipt in read if receipt and receipt.tenant]
+        try:
+            found = await self._hop.delivery.insist(
+                lambda: self._checker.check_all([receipt for _, receipt, _ in receipts])
+            )
+        except Exception:  # noqa: BLE001 - told for the one to blame
+            return [await self._check_one(record, receipt, tenant) for record, receipt, tenant in receipts]
+        return [
+            _Checked(receipt, tenant, receipt.units, tuple(pairs))
+            for (_, receipt, tenant), pairs in zip(receipts, found, strict=True)
+        ]
+
+    async def _check_one(self, record: Record, receipt: Receipt, tenant: str) -> _Checked:
         try:
             found = await self._hop.delivery.attempt(lambda: self._checker.check(receipt))
         except Hopeless as reason:
             await self._bury(receipt, record, reason)
-            return _Checked(receipt, receipt.tenant)
-        return _Checked(receipt, receipt.tenant, receipt.units, tuple(found))
+            return _Checked(receipt, tenant)
+        return _Checked(receipt, tenant, receipt.units, tuple(found))
 
     async def _record(self, checked: Sequence[_Checked]) -> None:
         """Make what was found by the last of them durable, and that the others found nothing; then tell."""

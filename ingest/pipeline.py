@@ -16,6 +16,7 @@ from ingest.intake import JournalIntake
 from ingest.lanes import Lanes, Work
 from ingest.letters import Letters
 from ingest.metrics import IngestMetrics
+from ingest.news import NewsStage
 from ingest.polling import Polling
 from ingest.pump import Pump
 from ingest.refill import Refill
@@ -25,13 +26,14 @@ from ingest.turns import Turns
 from shared.clock import Clock
 from shared.embedder import Embedder
 from shared.errors import NotReady
-from shared.kafka import BULK, EMBEDDED, EVENTS, RESOLVED, STORED, Publisher, create_topics, topic_name
+from shared.kafka import BULK, CONTRADICTIONS, EMBEDDED, EVENTS, RESOLVED, STORED, Publisher, create_topics, topic_name
 from shared.log import EventLog
+from shared.news import NewsBoard
 from shared.settings import Settings
 from shared.store import KnowledgeReader, KnowledgeWriter
 
 EMBED_WINDOW = 16  # a window's embedding is 0.2 s, so that a revoke and a stop are quick
-WAITING_TEXTS = 1  # beside those the embedder is at, so that it never waits for the event loop; what a live one waits for
+WAITING_TEXTS = 1  # beside those it is at: it never waits for the event loop, and a live text waits for one more
 WINDOW = 256  # cheap work: the more at once, the fewer requests and transactions
 CHECK_WINDOW = 32  # a check takes milliseconds: as for embedding
 LIVE_AHEAD = 4_000  # journaled events in the broker's memory that are not stored yet: some 40 MB with their vectors
@@ -57,7 +59,7 @@ class Pipeline:
 
     ``failed`` is set when something died that should not have: then `stop` the pipeline (and its broker), and begin anew;
     the journal and the watermarks say from where. A second member of the same groups shares the first one's ``epoch`` and
-    neither pumps nor refills (``pump=False``).
+    neither pumps nor refills (``pump=False``). ``board``: where the live feed's news goes; without it there is none.
     """
 
     def __init__(  # noqa: PLR0917 - its parts, in the order in which they are explained
@@ -73,6 +75,7 @@ class Pipeline:
         epoch: str | None = None,
         pump: bool = True,
         registry: CollectorRegistry | None = None,
+        board: NewsBoard | None = None,
     ) -> None:
         self.epoch = epoch or f"{clock.now():%Y%m%dT%H%M%S%f}-{secrets.token_hex(8)}"
         self.metrics = IngestMetrics(registry)
@@ -84,6 +87,7 @@ class Pipeline:
         self._reader = reader
         self._embedder = embedder
         self._clock = clock
+        self._board = board
         self._pumping = pump
         self._embedded = settings.kafka_bootstrap is None
         self._publisher: Publisher | None = None
@@ -161,7 +165,16 @@ class Pipeline:
             _Stage("resolve", (EMBEDDED,), resolve.work, WINDOW),
             _Stage("store", (RESOLVED,), store.work, WINDOW),
             _Stage("contradictions", (STORED,), flag.work, CHECK_WINDOW),
+            *self._news(),
         )
+
+    def _news(self) -> tuple[_Stage, ...]:
+        """Return the stage that tells the live feed, where there is a board to tell it on."""
+        if self._board is None:
+            return ()
+        life = self.epoch if self._embedded else "kafka"
+        news = NewsStage(self._board, self._reader, self._clock, self.metrics, life)
+        return (_Stage("news", (STORED, CONTRADICTIONS), news.work, WINDOW),)
 
     def _make_pumps(self) -> tuple[Pump, ...]:
         if not self._pumping:

@@ -1,11 +1,13 @@
 """Refill: the compacted topics get back what the store holds, between two epoch records in every partition."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import orjson
 
 from ingest.flag import contradiction_record
 from ingest.hop import Hop
+from ingest.news import REFILLED
 from ingest.store import contribution_records
 from schemas.graph import Contribution
 from shared.kafka import CONTRADICTIONS, EPOCH_KEY, GRAPH, Outgoing, partition_of
@@ -30,7 +32,7 @@ class Refill:
         for tenant in await self._hop.delivery.insist(self._reader.tenants):
             await self._contributions(tenant)
             async for page in self._open_pairs(tenant):
-                await self._spread(CONTRADICTIONS, [contradiction_record(tenant, pair) for pair in page])
+                await self._spread(CONTRADICTIONS, [_told_again(contradiction_record(tenant, pair)) for pair in page])
         for topic in (GRAPH, CONTRADICTIONS):
             await self._mark(topic, epoch, "complete")
 
@@ -70,3 +72,7 @@ class Refill:
         marker = orjson.dumps({"epoch": epoch, "phase": phase, "partitions": self._partitions})
         for partition in range(self._partitions):
             await self._hop.publish(topic, partition, [Outgoing(EPOCH_KEY, marker)])
+
+
+def _told_again(message: Outgoing) -> Outgoing:
+    return replace(message, headers=((REFILLED, b"1"),))

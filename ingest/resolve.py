@@ -34,7 +34,9 @@ class ResolveStage:
             if hopped is not None:
                 outputs.append(await self._resolve(hopped))
             done += 1
-            await asyncio.sleep(0)  # a window is a quarter of a second of work: the other stages' results come in between
+            await asyncio.sleep(
+                0
+            )  # a window is a quarter of a second of work: the other stages' results come in between
         await self._hop.publish(RESOLVED, records[0].partition, [output.record() for output in outputs])
         return done
 

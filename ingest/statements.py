@@ -1,6 +1,7 @@
 """A sentence as the comparison sees it: content words, names, quantities, dates, and whether it is denied."""
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Final
@@ -43,6 +44,7 @@ _CLAUSE: Final = re.compile(
     r"\s*(?:;|—|\s–\s|,?\s(?:but|however|although|though|whereas|while|because|since)\b|,\s(?:and|so|yet)\b)\s*,?",
     re.IGNORECASE,
 )
+_PRONOUN: Final = re.compile(r"\W*(?:it|its|it's|this|that|these|those|he|his|she|her|they|their)\b", re.IGNORECASE)
 _CONTINUES: Final = re.compile(r"\s+\w+ing\b", re.IGNORECASE)
 _CONDITION: Final = re.compile(r"^\W*(?:if|when|whenever|unless|until|in case|should|assuming)\b", re.IGNORECASE)
 
@@ -61,7 +63,9 @@ class Word:
 
 @dataclass(frozen=True, eq=False)
 class Statement:
-    """One clause. ``main_verb``: where the subject ends."""
+    """One clause. ``main_verb``: where the subject ends. ``antecedent``: what its pronoun ("It is", "Its limit is") stands
+    for, as far as the text says: stems and numbers of what the sentences before it are about.
+    """
 
     text: str
     words: tuple[Word, ...]
@@ -71,6 +75,7 @@ class Statement:
     negations: int
     hedged: bool
     main_verb: int
+    antecedent: frozenset[str] = frozenset()
 
     @cached_property
     def denied(self) -> bool:
@@ -109,8 +114,20 @@ def read_statements(text: str) -> tuple[Statement, ...]:
     """Read the clauses of a text's sentences, in order; questions, and sentences without content, are left out."""
     spans = sentences(text)[:STATEMENTS]
     found = (read_statement(text[start:end]) for start, end in spans if end - start <= SENTENCE_CHARS)
-    stated = (statement for statement in found if statement.words and _is_prose(statement))
-    return tuple(clause for statement in stated for clause in clauses_of(statement))
+    stated = [statement for statement in found if statement.words and _is_prose(statement)]
+    return tuple(clause for statement in _with_antecedents(stated) for clause in clauses_of(statement))
+
+
+def _with_antecedents(stated: Sequence[Statement]) -> Iterator[Statement]:
+    """Say of each sentence that begins with a pronoun what the last one with a subject of its own is about."""
+    about: frozenset[str] = frozenset()
+    for statement in stated:
+        if not _PRONOUN.match(statement.text):
+            about = (statement.subject or statement.stems) | statement.fixed
+            yield statement
+        else:
+            yield replace(statement, antecedent=about)
+            about = about or statement.stems | statement.fixed
 
 
 def _is_prose(statement: Statement) -> bool:
@@ -131,6 +148,7 @@ def clauses_of(statement: Statement) -> tuple[Statement, ...]:
         if clauses and clause.words and not clause.subject:
             inherited = tuple(word for word in clauses[-1].words if word.subject)
             clause = replace(clause, words=inherited + clause.words)
+        clause = replace(clause, antecedent=statement.antecedent)
         if clause.words:
             clauses.append(clause)
     return tuple(clauses)

@@ -54,9 +54,9 @@ class Caller:
     trusted: bool = False
     named_tenant: bool = False
 
-    def needs(self, right: Right) -> None:
-        """Refuse a caller without the right. Raises Forbidden."""
-        if right not in self.rights:
+    def needs(self, right: Right, or_right: Right | None = None) -> None:
+        """Refuse a caller without the right, or another that will do as well. Raises Forbidden."""
+        if right not in self.rights and or_right not in self.rights:
             raise Forbidden(f"this needs the right {right.value!r}, which the token does not carry")
 
     def asks_as(self, principal: str | None) -> str | None:

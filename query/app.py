@@ -21,15 +21,17 @@ from query.parts import Parts, open_parts
 from query.problems import on_error
 from query.routes_context import CONTEXT
 from query.routes_events import EVENTS
+from query.routes_explain import EXPLAIN
 from query.routes_graph import GRAPH
 from query.routes_health import HEALTH, release
 from query.routes_status import STATUS
+from query.routes_trace import TRACE
 from query.routes_units import UNITS
 from query.stream import Desk, StreamTimes
 from shared.errors import CortexError
 from shared.settings import Settings
 
-ENDPOINTS: tuple[Endpoint, ...] = (*CONTEXT, *UNITS, *GRAPH, *EVENTS, *STATUS, *HEALTH)
+ENDPOINTS: tuple[Endpoint, ...] = (*CONTEXT, *EXPLAIN, *UNITS, *GRAPH, *EVENTS, *TRACE, *STATUS, *HEALTH)
 """Every route; more exact paths stand before those that take the rest of the path."""
 
 

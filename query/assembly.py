@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from query.conflicts import find_conflicts
@@ -14,7 +15,7 @@ from query.inquiry import TRUSTED, Inquiry
 from query.intent import IntentDetector, detect_intent
 from query.question_vector import QuestionVectors
 from query.ranking import Ranking, rank
-from query.retrieval import Retrieval
+from query.retrieval import Found, Retrieval
 from query.search import DEPTH, SearchPlan, everything_lost
 from query.structured import structure
 from query.weights import weigh_scopes
@@ -58,6 +59,20 @@ NO_SCOPES: Final = "No scope is readable for this question: nothing was searched
 
 Value = TypeVar("Value")
 Lag = Callable[[str, dict[tuple[str, int], int]], Awaitable[Mapping[tuple[str, int], int]]]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What an explanation looks at: the question, its open snapshot, and what search and ranking made of it."""
+
+    inquiry: Inquiry
+    snapshot: Snapshot
+    weights: tuple[ScopeWeight, ...]
+    found: Found
+    ranking: Ranking
+
+
+Watch = Callable[[Seen], Awaitable[None]]
 
 
 class Assembly:
@@ -112,8 +127,13 @@ class Assembly:
                 yield event
         yield CompleteEvent(answer=fold(events))
 
+    async def watched(self, question: Question, *, tenant: str, principal: str | None, watch: Watch) -> Answer:
+        """Return the whole answer; on the way ``watch`` is shown the search and its ranking, while the snapshot is open."""
+        async with aclosing(self._stages(question, tenant=tenant, principal=principal, watch=watch)) as stages:
+            return fold([event async for event in stages])
+
     async def _stages(
-        self, question: Question, *, tenant: str, principal: str | None
+        self, question: Question, *, tenant: str, principal: str | None, watch: Watch | None = None
     ) -> AsyncGenerator[StreamEvent, None]:
         inquiry = Inquiry.begin(question, tenant=tenant, principal=principal, clock=self._clock, log_id=self._log_id)
         stages = _Stages(inquiry, self._clock, self._settings.answer_deadline_ms / 1000)
@@ -123,7 +143,7 @@ class Assembly:
             return
         vector = asyncio.create_task(self._vectors.vector(tenant, inquiry.text), name="question-vector")
         try:
-            async with aclosing(self._searched(inquiry, stages, vector)) as searched:
+            async with aclosing(self._searched(inquiry, stages, vector, watch)) as searched:
                 async for event in searched:
                     yield event
         finally:
@@ -131,7 +151,7 @@ class Assembly:
             await asyncio.gather(vector, return_exceptions=True)
 
     async def _searched(
-        self, inquiry: Inquiry, stages: "_Stages", vector: asyncio.Task[Vector]
+        self, inquiry: Inquiry, stages: "_Stages", vector: asyncio.Task[Vector], watch: Watch | None
     ) -> AsyncGenerator[StreamEvent, None]:
         question = inquiry.question
         intent = await self._intent(inquiry, vector)
@@ -162,6 +182,8 @@ class Assembly:
             yield SearchEvent(arms={arm: len(hits) for arm, hits in found.arms.items()}, **stages.lap(found.lost))
 
             ranking = await stages.within(rank(snapshot, inquiry, intent, weights, found))
+            if watch is not None:
+                await stages.within(watch(Seen(inquiry, snapshot, weights, found, ranking)))
             yield stages.fusion(ranking, early, () if weights else (NO_SCOPES,))
 
             pairs, lost = await stages.attempt(

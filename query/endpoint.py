@@ -83,7 +83,7 @@ class Body:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A route. ``right`` None: open to everybody who reaches the service."""
+    """A route. ``right`` None: open to everybody who reaches the service. ``or_right``: another that will do as well."""
 
     method: str
     path: str
@@ -95,6 +95,7 @@ class Endpoint:
     body: Body | None = None
     problems: tuple[int, ...] = ()
     tag: str = "service"
+    or_right: Right | None = None
 
     def route(self) -> Route:
         """Make the Starlette route."""
@@ -112,7 +113,7 @@ class Endpoint:
             tenants = [text for name, text in pairs if name == "tenant"]
             caller = state["access"].caller(request.headers, tenants[0] if tenants else None)
             request.scope["cortex.caller"] = caller
-            caller.needs(self.right)
+            caller.needs(self.right, self.or_right)
         call = Call(
             request=request,
             state=state,

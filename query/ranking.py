@@ -12,7 +12,7 @@ from query.fuse import Candidate, best_passages, candidates_of, fuse_ranks, lift
 from query.gate import FAR, Verdict, judge
 from query.inquiry import Inquiry
 from query.retrieval import Found
-from schemas.answers import LostSource, Result, ScopeWeight
+from schemas.answers import LostSource, Result, ScopeWeight, ScoreTerm
 from schemas.intent import AnswerFormat, Intent
 from shared.errors import CortexError
 from shared.store import Snapshot, StoredContradiction, StoredUnit
@@ -31,7 +31,11 @@ NEAR_BEST: Final = 0.6
 
 @dataclass(frozen=True)
 class Ranking:
-    """The results, more of them for shapes, the gate's verdict, and what conflicts are made of."""
+    """The results, more of them for shapes, the gate's verdict, and what conflicts are made of.
+
+    For explanations, how it came about: the ``fused`` terms of every passage that an arm brought, the ``pool`` of those
+    that were read (best first), and all candidates as they were ``ranked``.
+    """
 
     results: tuple[Result, ...]
     wide: tuple[Result, ...]
@@ -39,6 +43,9 @@ class Ranking:
     pairs: tuple[StoredContradiction, ...]
     units: Mapping[str, StoredUnit]
     readable: frozenset[str]
+    fused: Mapping[int, tuple[ScoreTerm, ...]]
+    pool: Sequence[int]
+    ranked: Sequence[Candidate]
     lost: tuple[LostSource, ...] = ()
 
 
@@ -94,6 +101,9 @@ async def rank(
         pairs=tuple(pair for pair in pairs if shown & set(pair.found.units)),
         units=units,
         readable=readable,
+        fused=fused,
+        pool=order,
+        ranked=ranked,
         lost=lost,
     )
 

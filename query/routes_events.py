@@ -18,6 +18,7 @@ from schemas.base import Record, Strict
 from schemas.events import Event
 from schemas.problems import FieldFault
 from schemas.status import AcceptedBatch, DeadLetter, DryRun, EventStatus
+from shared.binary_mode import event_of_http, is_binary
 from shared.errors import Fault, InvalidInput, UnknownThing
 from shared.log import BULK, LogRecord
 from shared.log import EVENTS as EVENTS_TOPIC
@@ -82,7 +83,10 @@ class Letters(Record):
 
 
 async def publish(call: Call) -> Response:
-    """Take one event or a batch: everything is kept before the answer, or nothing."""
+    """Take one event or a batch: everything is kept before the answer, or nothing.
+
+    In binary content mode one event's attributes stand in headers ``ce-<name>``, percent-encoded, and its data in the body.
+    """
     items, single = await _events_of_body(call.request)
     checked = check_batch(items, call.who, single=single)
     parameters: PublishParameters = call.parameters
@@ -97,10 +101,11 @@ async def publish(call: Call) -> Response:
 
 async def _events_of_body(request: Request) -> tuple[list[Any], bool]:
     kind = media_type(request)
+    if is_binary(request.headers.keys(), kind):
+        body = await read_body(request, limits.EVENT_BYTES)
+        return [event_of_http(request.headers.raw, request.headers.get("content-type"), body)], True
     if kind not in {EVENT_TYPE, BATCH_TYPE, JSON_TYPE}:
         raise HTTPException(415, f"events are sent as {EVENT_TYPE}, {BATCH_TYPE} or {JSON_TYPE}")
-    if "ce-specversion" in request.headers:
-        raise HTTPException(415, "CloudEvents are taken in structured mode: everything in the body, no ce- headers")
     limit = limits.EVENT_BYTES if kind == EVENT_TYPE else limits.BATCH_BYTES
     value = parse_json(await read_body(request, limit))
     if isinstance(value, list) and kind != EVENT_TYPE:
@@ -117,13 +122,13 @@ async def status(call: Call) -> Response:
     source: str | None = call.parameters.source
     records = await call.parts.log.find(call.who.tenant, event_id, source)
     if not records:
-        raise UnknownThing(await _why_unknown(call, event_id, source))
+        raise UnknownThing(await why_unknown(call, event_id, source))
     if len({record.source for record in records}) > 1:
         raise InvalidInput(faults=(Fault("source", "several sources use this id: say which"),))
-    return json_response(await _status_of(call, records[0]))
+    return json_response(await status_of(call, records[0]))
 
 
-async def _why_unknown(call: Call, event_id: str, source: str | None) -> str:
+async def why_unknown(call: Call, event_id: str, source: str | None) -> str:
     """A record that came over Kafka and could not even be read was never accepted; its dead letter says why."""
     for letter in await call.parts.log.dead_letters(tenant=call.who.tenant, event_id=event_id):
         if source in (None, letter.event_source):
@@ -131,13 +136,13 @@ async def _why_unknown(call: Call, event_id: str, source: str | None) -> str:
     return "no event of this id was accepted (yet)"
 
 
-async def _status_of(call: Call, record: LogRecord) -> EventStatus:
+async def status_of(call: Call, record: LogRecord) -> EventStatus:
     """Read the watermark before the dead letters: a letter is written first, so no failure can pass for stored."""
     place = record.position
     async with call.parts.reader.snapshot(record.tenant) as snapshot:
         marks = await snapshot.watermarks()
     stored = marks.get((place.topic, place.partition), -1) >= place.number
-    letter = await _letter_of(call, record)
+    letter = await letter_of(call, record)
     return EventStatus(
         id=record.event_id,
         source=record.source,
@@ -151,7 +156,8 @@ async def _status_of(call: Call, record: LogRecord) -> EventStatus:
     )
 
 
-async def _letter_of(call: Call, record: LogRecord) -> DeadLetter | None:
+async def letter_of(call: Call, record: LogRecord) -> DeadLetter | None:
+    """Return the dead letter of a kept event, where it has one."""
     letters = await call.parts.log.dead_letters(tenant=record.tenant, event_id=record.event_id)
     return next((letter for letter in letters if letter.event_source == record.source), None)
 

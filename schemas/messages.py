@@ -102,6 +102,11 @@ class Receipt(Record):
     outcome: ReceiptOutcome
     units: tuple[str, ...] = Field(default=(), description="ids of units that are live because of this event")
     retracted: tuple[str, ...] = Field(default=(), description="ids of units that are gone because of this event")
+    scopes: dict[str, str] = Field(default_factory=dict, description="where each of ``units`` is, by scope key")
+    before: dict[str, str] = Field(
+        default_factory=dict, description="where those of ``units`` and ``retracted`` were that were live before it"
+    )
+    kept: tuple[str, ...] = Field(default=(), description="parts of a document whose text is as it was")
 
 
 def encode_message(message: StageMessage, vectors: bytes = b"") -> bytes:

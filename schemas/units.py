@@ -1,7 +1,7 @@
 """A unit: one piece of knowledge, as a producer states it."""
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
@@ -85,12 +85,22 @@ class SourceType(StrEnum):
 
 
 class Origin(Strict):
-    """From whom and from what: shown with every citation. ``trusted`` false marks text from outside the tenant."""
+    """From whom and from what: shown with every citation. ``trusted`` false marks text from outside the tenant.
+
+    What comes from the web is untrusted unless the producer vouches for it.
+    """
 
     source_type: SourceType = SourceType.MANUAL
     source_ref: Annotated[str, StringConstraints(max_length=1000)] | None = None
     creator_entity_id: Identifier | None = None
     trusted: bool = True
+
+    @model_validator(mode="before")
+    @classmethod
+    def _web_is_outside(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "trusted" not in value and value.get("source_type") == SourceType.WEB:
+            return {**value, "trusted": False}
+        return value
 
 
 class Evidence(Strict):

@@ -19,6 +19,7 @@ from schemas.messages import Mention, StageMessage
 from schemas.positions import Position
 from schemas.units import Claim, Unit
 from shared.identity import content_key
+from shared.passages import stated_text
 
 HISTORY = 50
 """Older revisions kept a unit: enough to show what became of it, and a bound (design, invariant 11)."""
@@ -115,7 +116,7 @@ def statement_of(tenant: str, message: StageMessage, event: UnitAsserted | UnitR
         unit=unit,
         recorded_at=message.recorded_at,
         position=message.position,
-        content_key=content_key(tenant, unit.scope.key, unit.text),
+        content_key=content_key(tenant, unit.scope.key, stated_text(unit)),
         mentions=resolution.mentions if resolution else (),
         claims=resolution.claims if resolution else (),
     )

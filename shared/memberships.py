@@ -45,6 +45,25 @@ def walk(
     return sorted(found, key=lambda membership: (membership.hops, membership.scope))
 
 
+def readers(scope: Scope, relations: Iterable[RelationDeclaration], now: datetime) -> frozenset[str]:
+    """Return the entities whose walk leads to a scope: the other way round, and so the same as walking from each.
+
+    ``relations``: all that are declared. Entities that are themselves scopes are among them; a personal scope has one.
+    """
+    if scope.level is ScopeLevel.PERSONAL:
+        return frozenset({scope.entity_id})
+    downward: dict[str, list[str]] = {}
+    for relation in relations:
+        if relation.relation in ORGANISATIONAL and _holds(relation, now):
+            downward.setdefault(relation.target_id, []).append(relation.source_id)
+    found: set[str] = set()
+    frontier = {scope.entity_id}
+    for _ in range(MAX_DEPTH):
+        frontier = {source for entity_id in frontier for source in downward.get(entity_id, ())} - found
+        found |= frontier
+    return frozenset(found - {scope.entity_id})
+
+
 def _steps(
     frontier: Sequence[str], upward: Callable[[str], Iterable[RelationDeclaration]], now: datetime
 ) -> list[RelationDeclaration]:

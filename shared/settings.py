@@ -47,6 +47,9 @@ class Settings(BaseSettings):
     waiting_answers: Annotated[int, Field(ge=0, le=100_000)] = 400
     heartbeat_s: Annotated[float, Field(gt=0, le=300)] = 15.0
     stream_limit_s: Annotated[float, Field(gt=0, le=3_600)] = 120.0
+    feed_limit_s: Annotated[float, Field(gt=0, le=86_400)] = 3_600.0
+    feed_readers: Annotated[int, Field(ge=0, le=100_000)] = 500
+    feed_queue: Annotated[int, Field(ge=1, le=100_000)] = 256
     vector_memory_mb: Annotated[int, Field(ge=16)] = 1_024
 
     @model_validator(mode="after")
@@ -55,6 +58,11 @@ class Settings(BaseSettings):
             msg = "search_deadline_ms must be smaller than answer_deadline_ms"
             raise ValueError(msg)
         return self
+
+    @property
+    def cache_url(self) -> str:
+        """The cache's address: the embedded one's where none is set."""
+        return self.redis_url.get_secret_value() if self.redis_url else f"redis://127.0.0.1:{self.cache_port}/0"
 
     @property
     def journal_path(self) -> Path:

@@ -70,7 +70,7 @@ class Client:
             with connect_sse(self._http, "POST", "/v1/context/stream", json=question) as source:
                 if source.response.status_code != httpx.codes.OK:
                     source.response.read()
-                    raise ProblemError(_problem(source.response))
+                    raise ProblemError(problem_of(source.response))
                 yield from source.iter_sse()
         except httpx.TransportError as error:
             raise UnreachableError(self._unreachable(error)) from error
@@ -81,14 +81,20 @@ class Client:
         except httpx.TransportError as error:
             raise UnreachableError(self._unreachable(error)) from error
         if response.status_code not in ok:
-            raise ProblemError(_problem(response))
+            raise ProblemError(problem_of(response))
         return response.json()
 
     def _unreachable(self, error: httpx.TransportError) -> str:
-        return f"no Cortex answers at {self.url} ({type(error).__name__}); start one with: cortex up"
+        return unreachable(self.url, error)
 
 
-def _problem(response: httpx.Response) -> Problem:
+def unreachable(url: str, error: httpx.TransportError) -> str:
+    """Say that no Cortex answers, and how to start one."""
+    return f"no Cortex answers at {url} ({type(error).__name__}); start one with: cortex up"
+
+
+def problem_of(response: httpx.Response) -> Problem:
+    """Return the problem of a refusal; one that is not ours is written as one."""
     try:
         return Problem.model_validate(response.json())
     except ValueError:

@@ -90,14 +90,17 @@ def _pipelines(
 ) -> Callable[[], EpochPipeline]:
     """Open the store for the life of the process; return what makes a pipeline on it, one an epoch."""
     from ingest.pipeline import Pipeline  # noqa: PLC0415 - 0.5 s of imports, after the locks are had
+    from shared.boards.redis import RedisBoard  # noqa: PLC0415 - as above
     from shared.stores.sqlite import SqliteReader, SqliteWriter  # noqa: PLC0415 - as above
 
     writer = SqliteWriter(settings.knowledge_dir, clock)
     stack.push_async_callback(writer.close)
     reader = SqliteReader(settings.knowledge_dir, threads=READER_THREADS, vector_memory_mb=settings.vector_memory_mb)
     stack.push_async_callback(reader.close)
+    board = RedisBoard(settings.cache_url, prefix=settings.topic_prefix)
+    stack.push_async_callback(board.close)
     bootstrap = f"{LOOPBACK}:{settings.kafka_port}"
-    return lambda: Pipeline(settings, bootstrap, log, writer, reader, embedder, clock)
+    return lambda: Pipeline(settings, bootstrap, log, writer, reader, embedder, clock, board=board)
 
 
 async def _start_broker(settings: Settings) -> Child:

@@ -1,10 +1,9 @@
-"""Personalised PageRank on the neighbourhood of the seeds: igraph's PRPACK, on arrays."""
+"""Personalised PageRank on the neighbourhood of the seeds: a few rounds of Chebyshev's iteration, on arrays."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-import igraph
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,15 +12,29 @@ from shared.graphs.table import Floats, Ints
 
 DAMPING: Final = 0.5  # half the mass stays within a step of the question's entities, at a third of the time of 0.85
 EDGES_PER_VERTEX: Final = 10  # what 3,000 vertices had where 17 CPU-ms were measured; dense worlds have many times that
+SETTLED: Final = 1e-8  # mass that the last round moved; what is still to come is less than half of it
+ROUNDS: Final = 60  # each round leaves about a quarter of what was left (0.27); 20 are usual
 
 
 @dataclass(frozen=True)
 class View:
-    """What a set of scopes may see. ``walk``: an edge's weight for the walk, 0 where it is not seen; ``known``: vertices."""
+    """What a set of scopes may see. ``walk``: an edge's weight for the walk, 0 where it is not seen; ``known``: vertices.
+
+    ``strength``: the sum of weights at each vertex. ``starts``, ``other``, ``edge``: each vertex's visible edges and the
+    vertices across them, by edge number.
+    """
 
     walk: Floats
     strength: Floats
     known: NDArray[np.bool_]
+    starts: Ints
+    other: Ints
+    edge: Ints
+
+    def around(self, vertices: Ints) -> tuple[Ints, Ints]:
+        """Return the places of all edges of the vertices in ``edge`` and ``other``, and each one's vertex."""
+        starts, ends = self.starts[vertices], self.starts[vertices + 1]
+        return ranges(starts, ends)[0], np.repeat(vertices, ends - starts)
 
 
 def view_of(edges: Edges, readable: NDArray[np.bool_], known: NDArray[np.bool_]) -> View:
@@ -38,7 +51,17 @@ def view_of(edges: Edges, readable: NDArray[np.bool_], known: NDArray[np.bool_])
     damped = np.log1p(sums[seen]) / np.sqrt(degree[left] * degree[right])
     walk = np.zeros_like(sums)
     walk[seen] = damped
-    return View(walk, _at_both_ends(left, right, damped, vertices), known | (degree > 0))
+    near = np.flatnonzero(walk[edges.near_edge] > 0)
+    edge = edges.near_edge[near]
+    vertex = np.repeat(np.arange(vertices), np.diff(edges.near_starts))[near]
+    return View(
+        walk,
+        _at_both_ends(left, right, damped, vertices),
+        known | (degree > 0),
+        starts=np.searchsorted(near, edges.near_starts),
+        other=edges.other_end(edge, vertex),
+        edge=edge,
+    )
 
 
 def _at_both_ends(left: Ints, right: Ints, weight: Floats | None, vertices: int) -> Floats:
@@ -46,7 +69,7 @@ def _at_both_ends(left: Ints, right: Ints, weight: Floats | None, vertices: int)
     return (at_left + at_right).astype(np.float64)
 
 
-def rank(edges: Edges, view: View, seeds: Mapping[int, float], limit: int) -> dict[int, float]:
+def rank(view: View, seeds: Mapping[int, float], limit: int) -> dict[int, float]:
     """Return the rank of each vertex near the seeds; ranks sum to 1. At most ``limit`` vertices and ten times the edges.
 
     ``seeds``: known vertices with positive weights. One without a visible edge keeps its share: a walk cannot leave it.
@@ -56,12 +79,12 @@ def rank(edges: Edges, view: View, seeds: Mapping[int, float], limit: int) -> di
     ranks = {vertex: share for vertex, share in shares.items() if view.strength[vertex] == 0}
     walking = {vertex: share for vertex, share in shares.items() if vertex not in ranks}
     if walking:
-        chosen = neighbourhood(edges, view, walking, limit)
-        ranks |= _walk(edges, view, walking, chosen, EDGES_PER_VERTEX * limit)
+        chosen = neighbourhood(view, walking, limit)
+        ranks |= _walk(view, walking, chosen, EDGES_PER_VERTEX * limit)
     return ranks
 
 
-def neighbourhood(edges: Edges, view: View, seeds: Mapping[int, float], limit: int) -> Ints:
+def neighbourhood(view: View, seeds: Mapping[int, float], limit: int) -> Ints:
     """Return up to ``limit`` vertices around the seeds, sorted: layer by layer, in the last one the most promising.
 
     A vertex promises the largest of parent's promise times the chance to step from there to it; ties by number.
@@ -73,12 +96,14 @@ def neighbourhood(edges: Edges, view: View, seeds: Mapping[int, float], limit: i
     taken[layer] = True
     count = len(layer)
     while len(layer) and count < limit:
-        edge, parent = _fan_out(edges, layer)
-        child = edges.other_end(edge, parent)
-        fresh = ~taken[child] & (view.walk[edge] > 0)
-        edge, parent, child = edge[fresh], parent[fresh], child[fresh]
-        np.maximum.at(promise, child, promise[parent] * view.walk[edge] / view.strength[parent])
-        layer = np.unique(child)
+        place, parent = view.around(layer)
+        fresh = ~taken[view.other[place]]
+        place, parent = place[fresh], parent[fresh]
+        child = view.other[place]
+        np.maximum.at(promise, child, promise[parent] * view.walk[view.edge[place]] / view.strength[parent])
+        reached = np.zeros(len(taken), dtype=np.bool_)
+        reached[child] = True
+        layer = np.flatnonzero(reached)
         if count + len(layer) > limit:
             layer = layer[np.argsort(-promise[layer], kind="stable")[: limit - count]]
         taken[layer] = True
@@ -86,42 +111,54 @@ def neighbourhood(edges: Edges, view: View, seeds: Mapping[int, float], limit: i
     return np.flatnonzero(taken)
 
 
-def _fan_out(edges: Edges, layer: Ints) -> tuple[Ints, Ints]:
-    """Return the edges of all vertices in the layer, and for each the vertex it was reached from."""
-    starts, ends = edges.near_starts[layer], edges.near_starts[layer + 1]
-    return edges.near_edge[ranges(starts, ends)[0]], np.repeat(layer, ends - starts)
+def _walk(view: View, shares: Mapping[int, float], chosen: Ints, limit: int) -> dict[int, float]:
+    """Rank the chosen vertices by the strongest edges among them."""
+    local = np.full(len(view.strength), -1, dtype=np.int64)
+    local[chosen] = np.arange(len(chosen))
+    restart = np.zeros(len(chosen))
+    seeded = [vertex for vertex in shares if local[vertex] >= 0]
+    restart[local[seeded]] = [shares[vertex] for vertex in seeded]
+    place, vertex = view.around(chosen)
+    inside = local[view.other[place]] >= 0
+    place, source, target = place[inside], local[vertex[inside]], local[view.other[place[inside]]]
+    weight = view.walk[view.edge[place]]
+    if len(place) > 2 * limit:  # each edge lies at both of its ends
+        kept = _strongest(view.edge[place], weight, (restart[source] > 0) | (restart[target] > 0), limit)
+        source, target, weight = source[kept], target[kept], weight[kept]
+    ranks = _settle(source, target, weight, restart)
+    stay = sum(shares.values()) / (ranks.sum() or 1.0)
+    return {
+        vertex: rank * stay for vertex, rank in zip(chosen.tolist(), ranks.tolist(), strict=True) if rank > 0
+    }
 
 
-def _walk(edges: Edges, view: View, shares: Mapping[int, float], chosen: Ints, limit: int) -> dict[int, float]:
-    seeded = np.zeros(len(view.strength), dtype=np.bool_)
-    seeded[list(shares)] = True
-    inside = _strongest(edges, view, chosen, seeded, limit)
-    left, right = edges.left[inside], edges.right[inside]
-    reached = np.unique(np.concatenate([left, right, chosen[seeded[chosen]]]))
-    local = np.zeros(len(view.strength), dtype=np.int64)
-    local[reached] = np.arange(len(reached))
-    graph = igraph.Graph(n=len(reached), edges=np.column_stack([local[left], local[right]]))
-    ranks = graph.personalized_pagerank(
-        damping=DAMPING,
-        directed=False,
-        reset=[shares.get(vertex, 0.0) for vertex in reached.tolist()],
-        weights=view.walk[inside].tolist(),
-        implementation="prpack",
-    )
-    stay = sum(shares.values())
-    return {vertex: rank * stay for vertex, rank in zip(reached.tolist(), ranks, strict=True) if rank > 0}
-
-
-def _strongest(edges: Edges, view: View, chosen: Ints, seeded: NDArray[np.bool_], limit: int) -> Ints:
-    """Return up to ``limit`` visible edges among the chosen: those at a seed first, then by weight, ties by number."""
-    among = np.zeros(len(view.strength), dtype=np.bool_)
-    among[chosen] = True
-    inside = np.flatnonzero(among[edges.left] & among[edges.right] & (view.walk > 0))
-    if len(inside) <= limit:
-        return inside
-    at_seed = seeded[edges.left[inside]] | seeded[edges.right[inside]]
-    worth = view.walk[inside] + np.where(at_seed, view.walk.max(), 0.0)
-    least = np.partition(worth, len(worth) - limit)[len(worth) - limit]
-    above, equal = np.flatnonzero(worth > least), np.flatnonzero(worth == least)
-    kept: Ints = inside[np.sort(np.concatenate([above, equal[: limit - len(above)]]))]
+def _strongest(edge: Ints, weight: Floats, at_seed: NDArray[np.bool_], limit: int) -> NDArray[np.bool_]:
+    """Say which of the entries, two an edge, belong to the ``limit`` edges that count: those at a seed, then by weight."""
+    worth = weight + np.where(at_seed, weight.max(), 0.0)
+    first = np.lexsort((edge, -worth))[: 2 * limit]  # ties by number; both entries of an edge stand together
+    kept = np.zeros(len(edge), dtype=np.bool_)
+    kept[first] = True
     return kept
+
+
+def _settle(source: Ints, target: Ints, weight: Floats, restart: Floats) -> Floats:
+    """Return the rank of each vertex: half of the restart, and half of what the neighbours hand on in turn.
+
+    Solves (1 - d·W/strength) x = (1 - d)·restart by Chebyshev's iteration (Golub and Varga 1961): the eigenvalues of a walk
+    along undirected edges are real and lie in [-1, 1], so it needs half of the rounds of a power iteration.
+    ``source``, ``target``, ``weight``: each edge from both ends. What stands at a vertex without an edge is not handed on.
+    """
+    size = len(restart)
+    strength = np.bincount(source, weight, size)
+    share = DAMPING * weight / strength[source]
+    step = (1.0 - DAMPING) * restart
+    ranks, left, rho = step.copy(), step.copy(), DAMPING
+    for _ in range(ROUNDS):
+        left = left - step + np.bincount(target, share * step[source], size)
+        following = 1.0 / (2.0 / DAMPING - rho)
+        step = following * rho * step + 2.0 * following / DAMPING * left
+        rho = following
+        ranks += step
+        if np.abs(step).sum() < SETTLED:
+            break
+    return ranks

@@ -116,7 +116,7 @@ class ReplicaSnapshot:
         known = {number: weight for number, weight in numbers.items() if view.known[number] and 0 < weight < np.inf}
         if not known:
             return {}
-        ranks = rank(self._edges, view, known, self._pagerank_vertices)
+        ranks = rank(view, known, self._pagerank_vertices)
         return {self._vertices.ids[number]: share for number, share in ranks.items()}
 
     def neighbours(self, entity_id: str, scopes: frozenset[str], limit: int) -> Sequence[Neighbour]:

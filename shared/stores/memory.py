@@ -12,7 +12,7 @@ from schemas.graph import Contribution
 from schemas.messages import MarkerKind, Receipt, ReceiptOutcome, StageMessage
 from schemas.positions import Position
 from shared.clock import Clock, SystemClock
-from shared.effects import digest_rows, model_json, resolution_row, statement_of
+from shared.effects import Statement, digest_rows, model_json, resolution_row, statement_of
 from shared.embedder import Vectors
 from shared.errors import InvalidInput
 from shared.store import CONTRADICTIONS, STORED, Applied, Effect, FoundContradiction, StoredContradiction
@@ -134,6 +134,41 @@ class MemoryStore:
 
 
 def _enter(state: TenantState, effect: Effect) -> Applied:
+    before = state.standing(effect.event)
+    applied = _entered(state, effect)
+    receipt = applied.receipt
+    now = {unit_id: said for unit_id in receipt.units if (said := state.live(unit_id))}
+    moved = {
+        unit_id: was
+        for unit_id in (*receipt.units, *receipt.retracted)
+        if (was := before.get(unit_id)) is not None and now.get(unit_id) is not was
+    }
+    return Applied(
+        receipt.model_copy(
+            update={
+                "scopes": {unit_id: _scope(said) for unit_id, said in now.items()},
+                "before": {unit_id: _scope(was) for unit_id, was in moved.items()},
+                "kept": tuple(
+                    unit_id
+                    for unit_id in receipt.units
+                    if unit_id in moved and now[unit_id].document_id and _same_text(now[unit_id], moved[unit_id])
+                ),
+            }
+        ),
+        applied.contributions,
+    )
+
+
+def _scope(statement: Statement) -> str:
+    assert statement.unit is not None  # what is or was live has a body
+    return statement.unit.scope.key
+
+
+def _same_text(one: Statement, other: Statement) -> bool:
+    return one.content_key == other.content_key  # a content key holds the scope
+
+
+def _entered(state: TenantState, effect: Effect) -> Applied:
     event, message = effect.event, effect.message
     if event is None:
         redelivered = message.marker is not None and message.marker.kind is MarkerKind.REDELIVERED

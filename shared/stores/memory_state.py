@@ -4,7 +4,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from schemas.entities import EntityDeclaration, EntityRetraction, RelationDeclaration, RelationRetraction
-from schemas.events import DocumentCompletion, EntityDeclared, EntityRetracted, RelationDeclared, RelationRetracted
+from schemas.events import (
+    DocumentCompleted,
+    DocumentCompletion,
+    EntityDeclared,
+    EntityRetracted,
+    Event,
+    RelationDeclared,
+    RelationRetracted,
+    UnitAsserted,
+    UnitRetracted,
+)
 from schemas.graph import Contribution
 from schemas.messages import ReceiptOutcome
 from schemas.positions import Position
@@ -96,6 +106,20 @@ class TenantState:
         ]
         best = max(candidates, key=lambda statement: statement.rank, default=None)
         return None if best is None or best.rank.retraction else best
+
+    def standing(self, event: Event | None) -> dict[str, Statement]:
+        """Return the statements of those live units that an event can move."""
+        ids: set[str] = set()
+        document_id = event.data.id if isinstance(event, DocumentCompleted) else None
+        if isinstance(event, UnitAsserted | UnitRetracted):
+            ids.add(event.data.id)
+        if isinstance(event, UnitAsserted):
+            document_id = event.data.document_id
+        document = self.documents.get(document_id or "")
+        if document is not None:
+            ids |= {part.unit_id for part in (*document.active, *document.parts.values())}
+        found = {unit_id: self.live(unit_id) for unit_id in sorted(ids)}
+        return {unit_id: statement for unit_id, statement in found.items() if statement is not None}
 
     def all_live(self) -> dict[str, Statement]:
         """Return the statements of all live units, by id."""

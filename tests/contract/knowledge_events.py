@@ -14,6 +14,7 @@ from shared.clock import Clock
 from shared.effects import document_hash
 from shared.identity import content_key
 from shared.mentions import find_mentions
+from shared.passages import stated_text
 from shared.store import Applied, Effect, KnowledgeReader, KnowledgeWriter, SearchFilter
 from shared.stores.memory import MemoryStore
 from shared.stores.sqlite import SqliteReader, SqliteWriter
@@ -95,7 +96,10 @@ def effect_of(event: dict, number: int, *, tenant: str = TENANT, vectors: np.nda
         vectors = vector_of(data["text"])[np.newaxis] if vectors is None else vectors
         scope = f"{data['scope']['level']}/{data['scope']['entity_id']}"
         embedding = Embedding(
-            model=MODEL, content_key=content_key(tenant, scope, data["text"]), rows=len(vectors), dims=vectors.shape[1]
+            model=MODEL,
+            content_key=content_key(tenant, scope, stated_text(parsed.data)),
+            rows=len(vectors),
+            dims=vectors.shape[1],
         )
         resolution = Resolution(mentions=find_mentions(data["text"], data.get("title")))
     message = StageMessage(

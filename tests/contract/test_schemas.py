@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from schemas import limits
-from schemas.events import dump_event, parse_event, schema_major
+from schemas.events import dump_event, extension_fault, parse_event, schema_major
 from schemas.export import FOLDER, render, schemas
 from schemas.messages import Embedding, Marker, MarkerKind, StageMessage, decode_message, encode_message
 from schemas.positions import Position
@@ -124,7 +124,45 @@ def test_every_form_of_a_time_is_read_as_utc_and_keeps_its_words(given_time, utc
     assert moment["original"] == words
 
 
+@pytest.mark.parametrize(
+    ("origin", "trusted"),
+    [
+        ({}, True),
+        ({"source_type": "document"}, True),
+        ({"source_type": "web"}, False),
+        ({"source_type": "web", "trusted": True}, True),
+        ({"source_type": "manual", "trusted": False}, False),
+    ],
+)
+def test_what_comes_from_the_web_is_untrusted_unless_vouched_for(origin, trusted):
+    """Case C58."""
+    parsed = parse_event(event(origin=origin))
+    assert parsed.data.origin.trusted is trusted
+    assert parse_event(dump_event(parsed)) == parsed
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "right"),
+    [
+        ("traceid", "abc", True), ("n", 2**63 - 1, True), ("flag", False, True), ("data", {"any": []}, True),
+        ("n", 2**63, False), ("n", 1.5, False), ("n", None, False), ("nested", [[]], False), ("o", {}, False),
+        ("Upper", "x", False), ("a b", "x", False), ("", "x", False), ("é", "x", False),
+    ],
+)  # fmt: skip
+def test_attributes_of_others_are_simple(name, value, right):
+    """Case C30: what nests or is no number of JSON's cannot be kept, so no door takes it."""
+    assert (extension_fault(name, value) is None) is right
+
+
+@pytest.mark.parametrize("version", ["9" * 5_000, "1." + "9" * 5_000, "1.0.0", "", "-1"])
+def test_a_version_that_is_none_is_refused_and_never_a_crash(version):
+    """Case C30."""
+    with pytest.raises(ValidationError):
+        parse_event({**event(), "schemaversion": version})
+
+
 def test_an_unknown_major_version_can_be_told_before_parsing():
+    assert schema_major({"schemaversion": "9" * 5_000}) > 1
     assert schema_major({"schemaversion": "2.0"}) == 2
     assert schema_major({"schemaversion": "1.9"}) == 1
     assert schema_major({}) == 1

@@ -5,17 +5,22 @@ from itertools import count
 
 import pytest
 
-from tests.e2e.product import Product, running
+from tests.e2e.product import Product
 from tests.e2e.tenant import Tenant
 
+PATIENT = {"CORTEX_SEARCH_DEADLINE_MS": "15000", "CORTEX_ANSWER_DEADLINE_MS": "25000"}
 _numbers = count(1)
 
 
 @pytest.fixture(scope="session")
 def shared_product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    """An empty Cortex that all cases share."""
-    with running(tmp_path_factory.mktemp("cases") / "data") as product:
+    """An empty Cortex that all cases share, with deadlines for a machine that has other things to do."""
+    product = Product(tmp_path_factory.mktemp("cases") / "data", env=PATIENT)
+    try:
+        product.start()
         yield product
+    finally:
+        product.close()
 
 
 @pytest.fixture

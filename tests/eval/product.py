@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ingest.embed import embedding_key, embedding_text
+from ingest.embed import embedding_key
 from ingest.resolve import resolve_unit
 from query.assembly import Assembly
 from schemas.events import UnitAsserted, dump_event, parse_event
@@ -20,6 +20,7 @@ from shared.clock import SystemClock
 from shared.embedder import Embedder, Vectors
 from shared.graphs.replica import GraphReplica
 from shared.log import EVENTS
+from shared.passages import stated_text
 from shared.settings import Settings
 from shared.store import Effect
 from shared.stores.sqlite import SqliteReader, SqliteWriter
@@ -42,7 +43,7 @@ def assertion(item: Item) -> UnitAsserted:
 
 async def embed_all(dataset: Dataset, embedder: Embedder) -> dict[str, Vectors]:
     """Embed every item as the embed stage does."""
-    return {item.id: await embedder.embed_text(embedding_text(assertion(item).data)) for item in dataset.items}
+    return {item.id: await embedder.embed_text(stated_text(assertion(item).data)) for item in dataset.items}
 
 
 @asynccontextmanager

@@ -16,6 +16,7 @@ from shared.graphs.replica import GraphReplica
 from shared.identity import content_key
 from shared.log import EVENTS
 from shared.mentions import find_mentions
+from shared.passages import stated_text
 from shared.settings import Settings
 from shared.store import Effect, FoundContradiction
 from shared.stores.sqlite import SqliteReader, SqliteWriter
@@ -89,8 +90,8 @@ class Knowledge:
         if event.type != "unit.asserted":
             return Effect(message, event)
         unit = event.data
-        vectors = await self.embedder.embed_text(unit.text)
-        key = content_key(event.tenant, unit.scope.key, unit.text)
+        vectors = await self.embedder.embed_text(stated_text(unit))
+        key = content_key(event.tenant, unit.scope.key, stated_text(unit))
         embedding = Embedding(model=self.embedder.model, content_key=key, rows=vectors.shape[0], dims=vectors.shape[1])
         resolution = Resolution(mentions=find_mentions(unit.text, unit.title))
         return Effect(message.model_copy(update={"embedding": embedding, "resolution": resolution}), event, vectors)

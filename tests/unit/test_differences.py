@@ -125,6 +125,28 @@ def test_titles_that_differ_in_a_number_are_two_things() -> None:
     assert compare(a, b, 1.0, never_same) is None
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs", "differ"),
+    [
+        ("Section 1 of the manual. Its marker is M-01.", "Section 2 of the manual. Its marker is M-02.", False),
+        ("Room 101 is bright. It seats 20 people.", "Room 102 is bright. It seats 30 people.", False),
+        ("This is about Alpha. It costs 20 euros.", "This is about Beta. It costs 30 euros.", False),
+        (
+            "Atlas is stable. Their timeout is 30 s, but not in staging.",
+            "Boreas is stable. Their timeout is 40 s.",
+            False,
+        ),
+        ("The ledger has a pool. Its limit is 20.", "The ledger has a pool. Its limit is 30.", True),
+        ("The ledger is old. Its limit is 20.", "The limit of the ledger is 30.", True),
+        ("Its limit is 20 requests.", "Its limit is 30 requests.", True),
+    ],
+)
+def test_a_pronoun_stands_for_what_the_text_was_about(ours: str, theirs: str, differ: bool) -> None:
+    """Case C14: the sections of a manual, built alike, do not contradict each other."""
+    a, b = unit("a", ours, keys=frozenset({"manual"})), unit("b", theirs, keys=frozenset({"manual"}))
+    assert (compare(a, b, 0.9, never_same) is not None) is differ
+
+
 def test_two_names_of_one_declared_entity_are_not_a_difference() -> None:
     a, b = unit("a", "The on-call lead is Bob Smith."), unit("b", "The on-call lead is Robert Jones.")
     assert compare(a, b, 0.9, never_same) is not None

@@ -11,7 +11,7 @@ HOMES = {
     "aiokafka": ("shared/kafka.py",),
     "faststream": ("ingest/polling.py",),
     "igraph": ("shared/graphs/",),
-    "redis": ("shared/caches/redis.py",),
+    "redis": ("shared/caches/redis.py", "shared/boards/redis.py"),
     "onnxruntime": ("shared/embedders/",),
     "onnx": ("shared/embedders/",),
     "tokenizers": ("shared/embedders/",),

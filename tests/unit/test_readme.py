@@ -15,14 +15,14 @@ def test_every_link_into_the_tree_leads_to_a_file_or_folder():
 
 def test_every_link_within_leads_to_a_heading():
     anchors = {
-        re.sub(r"[^a-z0-9 -]", "", head.lower()).replace(" ", "-") for head in re.findall(r"^#+ (.+)$", README, re.M)
+        re.sub(r"[^a-z0-9 -]", "", head.lower()).replace(" ", "-") for head in re.findall(r"^#+ (.+)$", README, re.MULTILINE)
     }
-    assert {link for link in re.findall(r"\]\(#([^)]+)\)", README)} <= anchors
+    assert set(re.findall(r"\]\(#([^)]+)\)", README)) <= anchors
 
 
 def test_the_first_screen_has_the_two_commands_of_the_makefile():
     first_screen = README.splitlines()[:25]
-    targets = re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+    targets = re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     for target in ("up", "test"):
         assert any(line.strip().startswith(f"make {target}") for line in first_screen)
         assert target in targets

@@ -1,9 +1,11 @@
 """Asked-for shapes: from stored evidence alone, and honest where they cannot be made."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from query.gate import Verdict
-from query.structured import structure
+from query.structured import _within_horizon, structure
 from schemas.answers import EntityMatch
 from schemas.graph import Contribution, EdgeContribution
 from schemas.intent import AnswerFormat, Intent
@@ -176,3 +178,11 @@ def test_no_results_give_empty_shapes_not_errors():
         AnswerFormat.UNSUPPORTED,
     ):
         assert shapes(form, [])
+
+
+def test_the_span_before_the_beginning_of_the_calendar_is_what_there_is():
+    """Case C25: asked as of the year 1 for the last week."""
+    since = datetime(1, 1, 3, tzinfo=UTC)
+    rows = [result(1, occurred_at=Moment.model_validate("0001-01-01")), result(2)]
+    assert _within_horizon(rows, 7, since) == rows
+    assert _within_horizon(rows, None, since) == rows

@@ -57,6 +57,7 @@ class _Batch:
         self._documents = documents
 
     def enter(self, effect: Effect) -> Applied:
+        self._units.begin()
         event, message = effect.event, effect.message
         if event is None:
             redelivered = message.marker is not None and message.marker.kind is MarkerKind.REDELIVERED
@@ -69,15 +70,18 @@ class _Batch:
             return self._retract_unit(message, event)
         if isinstance(event, DocumentCompleted):
             turned = self._documents.complete(event)
-            return self._applied(message, turned.outcome, turned.live, turned.gone, turned.revision)
+            kept = self._units.same(turned.live)
+            return self._applied(message, turned.outcome, turned.live, turned.gone, turned.revision, kept)
         return self._declare(message, event)
 
     def _assert_unit(self, effect: Effect, event: UnitAsserted) -> Applied:
         message = effect.message
         statement = statement_of(self._tenant, message, event)
+        kept: tuple[str, ...] = ()
         if statement.document_id is not None:
             turned = self._documents.enter_part(statement)
             outcome, live, gone = turned.outcome, turned.live, turned.gone
+            kept = self._units.same(live)
         else:
             outcome = self._units.enter(statement)
             live = (statement.unit_id,) if self._settled(outcome, statement.unit_id) else ()
@@ -85,7 +89,7 @@ class _Batch:
         if outcome is not ReceiptOutcome.STALE and effect.vectors is not None and message.embedding is not None:
             assert statement.content_key is not None  # assertions have a text
             self._index.keep_vectors(statement.content_key, message.embedding.model, effect.vectors)
-        return self._applied(message, outcome, live, gone, statement.rank.revision)
+        return self._applied(message, outcome, live, gone, statement.rank.revision, kept)
 
     def _retract_unit(self, message: StageMessage, event: UnitRetracted) -> Applied:
         statement = statement_of(self._tenant, message, event)
@@ -111,12 +115,18 @@ class _Batch:
         live: Sequence[str] = (),
         gone: Sequence[str] = (),
         revision: int = 0,
+        kept: tuple[str, ...] = (),
     ) -> Applied:
         contributions: list[Contribution] = [self._units.contribution(unit_id, revision) for unit_id in (*live, *gone)]
-        return Applied(self._receipt(message, outcome, live, gone), tuple(contributions))
+        return Applied(self._receipt(message, outcome, live, gone, kept), tuple(contributions))
 
     def _receipt(
-        self, message: StageMessage, outcome: ReceiptOutcome, live: Sequence[str] = (), gone: Sequence[str] = ()
+        self,
+        message: StageMessage,
+        outcome: ReceiptOutcome,
+        live: Sequence[str] = (),
+        gone: Sequence[str] = (),
+        kept: tuple[str, ...] = (),
     ) -> Receipt:
         return Receipt(
             position=message.position,
@@ -127,4 +137,7 @@ class _Batch:
             outcome=outcome,
             units=tuple(live),
             retracted=tuple(gone),
+            scopes=self._units.scopes(live),
+            before=self._units.before((*live, *gone)),
+            kept=kept,
         )

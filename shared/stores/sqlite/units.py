@@ -1,6 +1,7 @@
 """Units: statements about them, and the live row that the highest-ranked one makes. Part of one transaction."""
 
 import sqlite3
+from collections.abc import Iterable
 from typing import Any
 
 from schemas.graph import Contribution
@@ -35,6 +36,26 @@ class Units:
         self._index = index
         self._statements: dict[int, Statement] = {}
         self._now: dict[str, Statement | None] = {}
+        self._before: dict[str, str] = {}
+        self._same: set[str] = set()
+
+    def begin(self) -> None:
+        """Begin an effect: `before` and `same` tell what it alone has moved."""
+        self._before.clear()
+        self._same.clear()
+
+    def before(self, unit_ids: Iterable[str]) -> dict[str, str]:
+        """Return where those of the units were that were live and that this effect has moved."""
+        return {unit_id: self._before[unit_id] for unit_id in unit_ids if unit_id in self._before}
+
+    def same(self, unit_ids: Iterable[str]) -> tuple[str, ...]:
+        """Return those of the units whose text and scope this effect has left as they were."""
+        return tuple(unit_id for unit_id in unit_ids if unit_id in self._same)
+
+    def scopes(self, unit_ids: Iterable[str]) -> dict[str, str]:
+        """Return where each live unit is."""
+        live = {unit_id: self._live(unit_id) for unit_id in unit_ids}
+        return {unit_id: said.unit.scope.key for unit_id, said in live.items() if said is not None and said.unit}
 
     def insert(self, statement: Statement) -> int:
         """Keep a statement; return its row id."""
@@ -170,11 +191,16 @@ class Units:
         if live is not None:
             self._leave(live)
         scope = self._index.scope_id(unit.scope)
+        passage = self._index.passage_of(unit, statement.content_key)
+        if live is not None:
+            self._note(unit_id, live)
+            if (passage, scope) == (live[2], live[3]):
+                self._same.add(unit_id)
         times = held(unit, statement.recorded_at)
         (number,) = self._connection.execute(
             _PUT,
             (
-                unit_id, row_id, self._index.passage_of(unit, statement.content_key), scope, unit.type.value,
+                unit_id, row_id, passage, scope, unit.type.value,
                 statement.rank.revision, statement.rank.source, unit.document_id, unit.title, times.begins, times.ends,
                 times.occurred_start, times.occurred_end, times.recorded, times.moment, times.start, unit.supersedes,
                 unit.session_id, unit.turn,
@@ -203,7 +229,12 @@ class Units:
             self._connection.execute("UPDATE unit SET supersedes = NULL WHERE id = ?", (number,))
             self._refresh_supersession(supersedes)
 
+    def _note(self, unit_id: str, live: tuple[Any, ...]) -> None:
+        (key,) = self._connection.execute("SELECT key FROM scope WHERE id = ?", (live[3],)).fetchone()
+        self._before.setdefault(unit_id, key)
+
     def _remove(self, unit_id: str, live: tuple[Any, ...]) -> None:
+        self._note(unit_id, live)
         self._leave(live)
         self._connection.execute("DELETE FROM unit WHERE id = ?", (live[0],))
         self._connection.execute("DELETE FROM contradiction WHERE unit_a = ?1 OR unit_b = ?1", (unit_id,))
