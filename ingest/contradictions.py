@@ -5,7 +5,7 @@ pairs are found. Nothing here reads a clock; whether a pair is open (both still 
 """
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +15,7 @@ from ingest.prepared import Key, Prepared, PreparedUnits, own_keys, prepare, sam
 from schemas.messages import Receipt
 from shared.identity import AliasView
 from shared.similarity import cosines
-from shared.store import FoundContradiction, KnowledgeReader, Snapshot, StoredUnit
+from shared.store import FoundContradiction, KnowledgeReader, Snapshot, StoredUnit, UnitVersion
 
 CANDIDATES: Final = 200
 """Newest units that share an entity with a checked one and are compared with it (design, section 5)."""
@@ -32,6 +32,10 @@ class _Names:
     tenant: str
     version: int
     view: AliasView
+
+    def key(self, one: UnitVersion) -> Key:
+        """Return under what a statement is kept, prepared with these names."""
+        return self.tenant, self.version, one
 
 
 async def check_receipt(receipt: Receipt, reader: KnowledgeReader) -> list[FoundContradiction]:
@@ -80,16 +84,24 @@ class ContradictionCheck:
         keys = _keys_of(unit, names.view)
         if not keys:
             return []
-        sharing = await snapshot.sharing(keys, CANDIDATES + 1)  # one of them is the unit itself
-        wanted = [Key(names.tenant, one.unit_id, one.version, names.version) for one in sharing]
-        known = {key: kept for key in wanted if (kept := self._prepared.get(key)) is not None}
-        unknown = {key.unit_id: key for key in wanted if key not in known}
-        loaded = await snapshot.units(unknown.keys() - {unit.known.unit.id})
-        loaded[unit.known.unit.id] = unit
-        read, mine, suspects = await asyncio.to_thread(_find_suspects, unit, wanted, known, loaded, names.view)
-        self._prepared.keep(read.items())
+        own_id = unit.known.unit.id
+        sharing = {
+            one.unit_id: one for one in await snapshot.sharing(keys, CANDIDATES + 1)
+        }  # the unit itself is among them
+        known = {
+            unit_id: kept
+            for unit_id, one in sharing.items()
+            if (kept := self._prepared.get(names.key(one))) is not None
+        }
+        unread = sharing.keys() - known.keys() - {own_id}
+        stored = await snapshot.units(unread) if unread else {}
+        if own_id not in known:
+            stored[own_id] = unit
+        read, suspects = await asyncio.to_thread(_find_suspects, own_id, sharing, known, stored, names.view)
+        self._prepared.keep((names.key(sharing[unit_id]), one) for unit_id, one in read.items() if unit_id in sharing)
         if not suspects:
             return []
+        mine = known.get(own_id) or read[own_id]
         similarities = await _similarities(snapshot, mine, {other.passage_id for other in suspects})
         return [
             pair
@@ -111,27 +123,21 @@ def _keys_of(unit: StoredUnit, view: AliasView) -> list[str]:
 
 
 def _find_suspects(
-    unit: StoredUnit,
-    wanted: Sequence[Key],
-    known: Mapping[Key, Prepared],
-    loaded: Mapping[str, StoredUnit],
-    view: AliasView,
-) -> tuple[dict[Key, Prepared], Prepared, list[Prepared]]:
-    """Return what had to be prepared, the unit itself, and the candidates whose words differ checkably.
+    own_id: str, order: Iterable[str], known: Mapping[str, Prepared], stored: Mapping[str, StoredUnit], view: AliasView
+) -> tuple[dict[str, Prepared], list[Prepared]]:
+    """Prepare the stored ones, and return them with the candidates whose words differ checkably, in the given order.
 
     Only the vectors of those are worth reading.
     """
-    own_id = unit.known.unit.id
-    read = {key: prepare(loaded[key.unit_id], view) for key in wanted if key not in known and key.unit_id in loaded}
-    prepared = {key.unit_id: found for key in wanted if (found := known.get(key) or read.get(key)) is not None}
-    mine = prepared.pop(own_id, None) or prepare(unit, view)
-    same = same_entity(view)
-    suspects = [
+    read = {unit_id: prepare(unit, view) for unit_id, unit in stored.items()}
+    prepared = {**known, **read}
+    mine, same = prepared[own_id], same_entity(view)
+    others = [prepared[unit_id] for unit_id in order if unit_id in prepared and unit_id != own_id]
+    return read, [
         other
-        for other in list(prepared.values())[:CANDIDATES]
+        for other in others[:CANDIDATES]
         if may_differ(mine.outline, other.outline) and compare(mine.compared, other.compared, 1.0, same) is not None
     ]
-    return read, mine, suspects
 
 
 async def _similarities(snapshot: Snapshot, unit: Prepared, passages: Collection[int]) -> dict[int, float]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ingest.delivery import Hopeless, doomed
 from ingest.hop import Hop, Hopped, dead
-from ingest.intake import JournalIntake, Place, read_event, read_json
+from ingest.intake import JournalIntake, Place, read_event, read_record
 from ingest.lanes import Draining
 from ingest.letters import identity_in
 from ingest.turns import Turns
@@ -82,7 +82,7 @@ class EmbedStage:
             event: Event | None = None
             value: Any = None
             try:
-                value = read_json(record.value)
+                value = read_record(record)
                 event = read_event(value)
             except Exception as error:  # noqa: BLE001 - one event that nobody can read stops no others
                 reason = doomed(error)

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from schemas import limits
 from schemas.events import SCHEMA_MAJOR, Event, extension_fault, parse_event, schema_major
 from schemas.positions import Position
+from shared.binary_mode import KAFKA_PREFIX, event_of_kafka, is_binary, kafka_content_type
 from shared.errors import Fault, InvalidInput, TooLarge, UnsupportedVersion
 from shared.kafka import Outgoing, Record
 from shared.log import EventLog, LogRecord
@@ -89,16 +90,30 @@ class JournalIntake:
             await self._log.append(events, topic=topic.removeprefix(self._prefix))
 
 
+def read_record(record: Record) -> Any:
+    """Read the JSON value of a record's event, in structured or in binary content mode. Raises as `read_json`, and
+    InvalidInput for headers that are no attributes.
+    """
+    if not is_binary((name for name, _ in record.headers), kafka_content_type(record.headers), KAFKA_PREFIX):
+        return read_json(record.value)
+    _check_size(record.value or b"")
+    return event_of_kafka(record.headers, record.value)
+
+
 def read_json(body: bytes | None) -> Any:
     """Read one event's bytes. Raises TooLarge, and InvalidInput for what is not JSON."""
     if body is None or not body.strip():
         raise InvalidInput(faults=(Fault("", "the record has no content; an event is a JSON object"),))
-    if len(body) > limits.EVENT_BYTES:
-        raise TooLarge(f"The event has {len(body)} bytes, at most {limits.EVENT_BYTES}.", limit=limits.EVENT_BYTES)
+    _check_size(body)
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise InvalidInput(faults=(Fault("", f"not JSON: {error}"),)) from error
+
+
+def _check_size(body: bytes) -> None:
+    if len(body) > limits.EVENT_BYTES:
+        raise TooLarge(f"The event has {len(body)} bytes, at most {limits.EVENT_BYTES}.", limit=limits.EVENT_BYTES)
 
 
 def read_event(value: Any) -> Event:

@@ -35,6 +35,9 @@ class IngestMetrics:
         self._commits = Counter(
             "cortex_ingest_commits", "Commits of offsets, by outcome.", ["stage", "outcome"], registry=self.registry
         )
+        self._news_dropped = Counter(
+            "cortex_news_dropped", "News that the live feed did not get.", registry=self.registry
+        )
         self._lag = Gauge(
             "cortex_ingest_lag", "Records that are known to wait for a stage.", ["stage"], registry=self.registry
         )
@@ -61,6 +64,10 @@ class IngestMetrics:
     def committed(self, stage: str, outcome: str) -> None:
         """Count a commit: ``done`` or ``failed``."""
         self._commits.labels(stage, outcome).inc()
+
+    def news_dropped(self, items: int) -> None:
+        """Count news that could not be posted."""
+        self._news_dropped.inc(items)
 
     def searchable(self, seconds: float) -> None:
         """Note how long an event took from acceptance to searchable."""

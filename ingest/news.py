@@ -60,7 +60,7 @@ class NewsStage:
             self._drop(posts)
             return
         try:
-            await self._board.post([*self._gaps(posts), *posts])
+            await self._board.post([*self._gaps(), *posts])
         except CacheUnavailable as error:
             self._rest_until = self._clock.monotonic() + REST_S
             _log.warning("news.dropped", cause=str(error), posts=len(posts))
@@ -73,14 +73,13 @@ class NewsStage:
         for post in posts:
             self._owed[post.tenant] = post.items[0].recorded_at
 
-    def _gaps(self, posts: Sequence[Post]) -> list[Post]:
+    def _gaps(self) -> list[Post]:
         """Say first, to each tenant that lost some, that news is missing."""
-        number = min(post.mark.number for post in posts)
         return [
             Post(
                 tenant,
                 (NewsItem(kind="gap", unit_ids=(), scopes=(), recorded_at=at),),
-                Mark(f"gap/{self._epoch}/{at.isoformat()}", number),
+                Mark(f"gap/{self._epoch}/{at.isoformat()}", 0),
             )
             for tenant, at in sorted(self._owed.items())
         ]

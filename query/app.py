@@ -12,18 +12,23 @@ from starlette.middleware import Middleware
 
 from query.access import Access
 from query.admission import Admission
+from query.asyncapi import build_asyncapi
 from query.endpoint import Endpoint, State
+from query.feed import FeedHub
+from query.feed_stream import FeedDesk, FeedTimes
 from query.gateway import Gateway
 from query.metrics import Metrics
 from query.middleware import LoopbackGuard, RequestLine
 from query.openapi import build_openapi, plain_path
-from query.parts import Parts, open_parts
+from query.parts import Parts, kafka_bootstrap, open_parts
 from query.problems import on_error
 from query.routes_context import CONTEXT
 from query.routes_events import EVENTS
 from query.routes_explain import EXPLAIN
+from query.routes_feed import FEED
 from query.routes_graph import GRAPH
 from query.routes_health import HEALTH, release
+from query.routes_plans import PLANS
 from query.routes_status import STATUS
 from query.routes_trace import TRACE
 from query.routes_units import UNITS
@@ -31,7 +36,7 @@ from query.stream import Desk, StreamTimes
 from shared.errors import CortexError
 from shared.settings import Settings
 
-ENDPOINTS: tuple[Endpoint, ...] = (*CONTEXT, *EXPLAIN, *UNITS, *GRAPH, *EVENTS, *TRACE, *STATUS, *HEALTH)
+ENDPOINTS: tuple[Endpoint, ...] = (*CONTEXT, *EXPLAIN, *UNITS, *GRAPH, *EVENTS, *TRACE, *FEED, *PLANS, *STATUS, *HEALTH)
 """Every route; more exact paths stand before those that take the rest of the path."""
 
 
@@ -46,7 +51,9 @@ def create_app(settings: Settings, parts: Parts | None = None) -> Starlette:
     async def lifespan(_: Starlette) -> AsyncIterator[State]:
         async with _opened(settings, parts) as opened, anyio.create_task_group() as group:
             opened.start(group)
-            yield _state(settings, access, opened)
+            hub = FeedHub(opened.board, opened.reader, readers=settings.feed_readers, queue=settings.feed_queue)
+            group.start_soon(hub.run, name="feed-hub")
+            yield _state(settings, access, opened, hub)
             group.cancel_scope.cancel()
 
     guards = [Middleware(LoopbackGuard)] if access.trusts_everybody else []
@@ -58,6 +65,11 @@ def create_app(settings: Settings, parts: Parts | None = None) -> Starlette:
     )
     # made when first asked for: it takes as long as the rest of the start
     app.state.openapi = functools.cache(lambda: build_openapi(ENDPOINTS, release(), trusted=access.trusts_everybody))
+    app.state.asyncapi = functools.cache(
+        lambda partitions: build_asyncapi(
+            release(), host=kafka_bootstrap(settings), partitions=partitions, prefix=settings.topic_prefix
+        )
+    )
     app.state.addresses = {f"{one.method} {plain_path(one.path)}": one.summary for one in ENDPOINTS}
     app.router.redirect_slashes = False  # an address has one form; a redirect would hide the other's mistake
     return app
@@ -67,7 +79,7 @@ def _opened(settings: Settings, parts: Parts | None) -> AbstractAsyncContextMana
     return open_parts(settings) if parts is None else contextlib.nullcontext(parts)
 
 
-def _state(settings: Settings, access: Access, parts: Parts) -> State:
+def _state(settings: Settings, access: Access, parts: Parts, hub: FeedHub) -> State:
     metrics = Metrics()
     admission = Admission(running=settings.concurrent_answers, waiting=settings.waiting_answers, metrics=metrics)
     return State(
@@ -75,5 +87,6 @@ def _state(settings: Settings, access: Access, parts: Parts) -> State:
         access=access,
         gateway=Gateway(parts.log, metrics),
         desk=Desk(parts.answers, admission, metrics, StreamTimes.from_settings(settings)),
+        feed=FeedDesk(hub, FeedTimes.from_settings(settings), metrics),
         metrics=metrics,
     )

@@ -10,6 +10,8 @@ KEYWORD: Final = "keyword"
 VECTOR: Final = "vector"
 GRAPH: Final = "graph"
 
+ALL_ARMS: Final = frozenset({KEYWORD, VECTOR, GRAPH})
+
 PURPOSE_VECTOR: Final[Mapping[Purpose, float]] = {Purpose.HOW_TO: 1.3, Purpose.DEBUGGING: 1.3}
 """Who asks how to do something rarely uses the words of whoever knows it: there meaning counts more."""
 

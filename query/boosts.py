@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Final
 
 from query.biases import BIASES, HALF_LIFE_DAYS
-from schemas.answers import KnownUnit, ScoreTerm
+from query.terms import Term
+from schemas.answers import KnownUnit
 from schemas.intent import Intent
 from schemas.units import SourceType
 
@@ -58,7 +59,7 @@ def identifiers_in(text: str) -> frozenset[str]:
     return frozenset(match.group(0).casefold() for match in _IDENTIFIER.finditer(text))
 
 
-def boost(known: KnownUnit, corroborations: int, basis: BoostBasis) -> tuple[ScoreTerm, ...]:
+def boost(known: KnownUnit, corroborations: int, basis: BoostBasis) -> tuple[Term, ...]:
     """Return the named factors of a unit; neutral ones are left out. Their product is in [1 - BOUND, 1 + BOUND]."""
     factors = (
         _scope(known, basis),
@@ -75,31 +76,31 @@ def boost(known: KnownUnit, corroborations: int, basis: BoostBasis) -> tuple[Sco
     bounded = min(1 + BOUND, max(1 - BOUND, product))
     if bounded != product:
         terms.append(
-            ScoreTerm(name="bound", value=bounded / product, detail=f"all boosts together stay within ±{BOUND:.0%}")
+            Term(name="bound", value=bounded / product, detail=f"all boosts together stay within ±{BOUND:.0%}")
         )
     return tuple(terms)
 
 
-def _scope(known: KnownUnit, basis: BoostBasis) -> ScoreTerm | None:
+def _scope(known: KnownUnit, basis: BoostBasis) -> Term | None:
     scope = known.unit.scope.key
     if len(basis.scope_weights) < 2 or scope not in basis.scope_weights:
         return None
     share = basis.scope_weights[scope]
-    return ScoreTerm(
+    return Term(
         name="scope", value=1 + SCOPE_SPAN * (2 * share - 1), detail=f"{scope}, weight {share:.2f} of the heaviest"
     )
 
 
-def _type(known: KnownUnit, basis: BoostBasis) -> ScoreTerm | None:
+def _type(known: KnownUnit, basis: BoostBasis) -> Term | None:
     kind = known.unit.type
     wanted = BIASES[basis.intent.purpose].types.get(kind)
     if wanted is None:
         return None
     value = min(1 + TYPE_SPAN, max(1 - TYPE_SPAN, wanted**TYPE_POWER))
-    return ScoreTerm(name="type", value=value, detail=f"{kind.value} for {basis.intent.purpose.value}")
+    return Term(name="type", value=value, detail=f"{kind.value} for {basis.intent.purpose.value}")
 
 
-def _recency(known: KnownUnit, basis: BoostBasis) -> ScoreTerm | None:
+def _recency(known: KnownUnit, basis: BoostBasis) -> Term | None:
     """By the source's own time; what is undated is neutral, and what is dated ahead of now counts as now."""
     occurred = known.unit.occurred_at
     if occurred is None:
@@ -108,45 +109,49 @@ def _recency(known: KnownUnit, basis: BoostBasis) -> ScoreTerm | None:
     horizon = basis.intent.horizon_days
     if horizon is not None:
         value = 1 + HORIZON_SPAN if age_days <= horizon else 1 - HORIZON_SPAN
-        return ScoreTerm(name="recency", value=value, detail=f"{age_days:.0f} days old, asked for the last {horizon}")
+        return Term(name="recency", value=value, detail=f"{age_days:.0f} days old, asked for the last {horizon}")
     freshness = 0.5 ** (age_days / HALF_LIFE_DAYS[known.unit.type])
     span = RECENCY_SPAN * BIASES[basis.intent.purpose].recency
-    return ScoreTerm(name="recency", value=1 + span * (2 * freshness - 1), detail=f"{age_days:.0f} days old")
+    return Term(name="recency", value=1 + span * (2 * freshness - 1), detail=f"{age_days:.0f} days old")
 
 
-def _corroboration(sources: int) -> ScoreTerm | None:
+def _corroboration(sources: int) -> Term | None:
     if sources < 2:
         return None
     value = 1 + min(CORROBORATION_LIMIT, CORROBORATION_STEP * math.log2(sources))
-    return ScoreTerm(name="corroboration", value=value, detail=f"{sources} sources")
+    return Term(name="corroboration", value=value, detail=f"{sources} sources")
 
 
-def _origin(known: KnownUnit) -> ScoreTerm | None:
+def _origin(known: KnownUnit) -> Term | None:
     origin = known.unit.origin
     if not origin.trusted:
-        return ScoreTerm(name="origin", value=UNTRUSTED, detail=f"untrusted {origin.source_type.value}")
-    return ScoreTerm(name="origin", value=ORIGIN.get(origin.source_type, 1.0), detail=origin.source_type.value)
+        return Term(name="origin", value=UNTRUSTED, detail=f"untrusted {origin.source_type.value}")
+    return Term(name="origin", value=ORIGIN.get(origin.source_type, 1.0), detail=origin.source_type.value)
 
 
-def _confidence(known: KnownUnit) -> ScoreTerm | None:
+def _confidence(known: KnownUnit) -> Term | None:
     confidence = known.unit.confidence
     if confidence is None:
         return None
-    return ScoreTerm(
+    return Term(
         name="confidence", value=1 + CONFIDENCE_SPAN * (2 * confidence - 1), detail=f"producer says {confidence:.2f}"
     )
 
 
-def _identifier(known: KnownUnit, basis: BoostBasis) -> ScoreTerm | None:
+def _identifier(known: KnownUnit, basis: BoostBasis) -> Term | None:
     if not basis.identifiers:
         return None
-    named = sorted(basis.identifiers & identifiers_in(f"{known.unit.title or ''} {known.unit.text}"))
-    return ScoreTerm(name="identifier", value=IDENTIFIER_BOOST, detail=", ".join(named[:3])) if named else None
+    text = f"{known.unit.title or ''} {known.unit.text}"
+    folded = text.casefold()
+    if not any(identifier in folded for identifier in basis.identifiers):  # cheap, and true of most texts
+        return None
+    named = sorted(basis.identifiers & identifiers_in(text))
+    return Term(name="identifier", value=IDENTIFIER_BOOST, detail=", ".join(named[:3])) if named else None
 
 
-def _past(known: KnownUnit, basis: BoostBasis) -> ScoreTerm | None:
+def _past(known: KnownUnit, basis: BoostBasis) -> Term | None:
     state = known.state
     ended = state.held_until is not None and state.held_until <= basis.at
     if state.superseded_by is None and not ended:
         return None
-    return ScoreTerm(name="past", value=PAST, detail="superseded" if state.superseded_by else "ended")
+    return Term(name="past", value=PAST, detail="superseded" if state.superseded_by else "ended")

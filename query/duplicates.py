@@ -12,6 +12,9 @@ from shared.text import fold
 SAME_WORDS: Final = 0.85
 """Share of words in common (of all words of both) from which two texts are near-duplicates."""
 
+HEAD_CHARS: Final = 2_000
+"""Long texts are compared whole only where these first characters are alike: most are told apart by them."""
+
 SAME_NEARNESS: Final = 0.05
 """Two texts whose cosine to each other is 0.95 or more differ by little in their cosine to any question; a larger
 difference rules a duplicate out before any word is compared."""
@@ -30,30 +33,39 @@ def merge_duplicates(ranked: Sequence[Candidate]) -> list[Candidate]:
     Similar is not same: a differing number, identifier, date or negation keeps two texts apart whatever their words share.
     """
     kept: list[Candidate] = []
-    words: list[frozenset[str]] = []
+    heads: list[frozenset[str]] = []
     for candidate in ranked:
-        own = frozenset(_WORD.findall(fold(candidate.unit.known.unit.text)))
-        place = next((i for i, other in enumerate(kept) if _same(candidate, own, other, words[i])), None)
+        head = _words(candidate.unit.known.unit.text[:HEAD_CHARS])
+        place = next((i for i, other in enumerate(kept) if _same(candidate, head, other, heads[i])), None)
         if place is None:
             kept.append(candidate)
-            words.append(own)
+            heads.append(head)
         else:
             kept[place] = _absorb(kept[place], candidate)
     return kept
 
 
-def _same(one: Candidate, one_words: frozenset[str], other: Candidate, other_words: frozenset[str]) -> bool:
+def _same(one: Candidate, one_head: frozenset[str], other: Candidate, other_head: frozenset[str]) -> bool:
     if abs(one.similarity - other.similarity) > SAME_NEARNESS:
         return False
     a, b = one.unit.known.unit, other.unit.known.unit
-    if a.scope != b.scope:
+    if a.scope != b.scope or not _alike(one_head, other_head):
         return False
-    if min(len(one_words), len(other_words)) < SAME_WORDS * max(len(one_words), len(other_words), 1):
-        return False
-    both = one_words | other_words
-    if not both or len(one_words & other_words) / len(both) < SAME_WORDS:
+    if max(len(a.text), len(b.text)) > HEAD_CHARS and not _alike(_words(a.text), _words(b.text)):
         return False
     return negations(a.text) == negations(b.text) and not differs_in_identifier(a.text, b.text)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(fold(text)))
+
+
+def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
+    fewer, more = sorted((len(one), len(other)))
+    if fewer < SAME_WORDS * max(more, 1):
+        return False
+    shared = len(one & other)
+    return shared > 0 and shared / (fewer + more - shared) >= SAME_WORDS
 
 
 def negations(text: str) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from query.access import Access, Caller, Right
+from query.feed_stream import FeedDesk
 from query.gateway import Gateway
 from query.inputs import query_parameters, read_parameters
 from query.metrics import Metrics
@@ -35,6 +36,7 @@ class State(TypedDict):
     access: Access
     gateway: Gateway
     desk: Desk
+    feed: FeedDesk
     metrics: Metrics
 
 

@@ -16,6 +16,8 @@ MENTIONED_CONFIDENCE: Final = 0.9  # nobody declared the name, but readable unit
 UNKNOWN_CONFIDENCE: Final = 0.3  # it looks like a name, and nothing that may be read knows it
 AMBIGUOUS_CONFIDENCE: Final = 0.5  # several declared entities claim the name: none is preferred
 FUZZY_WORDS: Final = 3  # longest sequence of words that is tried as a misspelt name
+UNSPACED_CHARS: Final = 1_000
+"""So much is read of a question that may be written without spaces, where seven names may begin at each character."""
 ENTITIES: Final = 32  # of one question; the first ones, should it name more
 
 
@@ -44,6 +46,8 @@ def find_entities(
     then guarded misspellings of declared names; then what looks like a name, as unknown. A name that differs from a known
     one by a number or initial ("Room 102", where "Room" is known) is not that one.
     """
+    if not question_text.isascii():
+        question_text = question_text[:UNSPACED_CHARS]
     known = _Known(snapshot, scopes)
     shaped = _outermost(find_mentions(question_text))
     exact = [

@@ -6,8 +6,9 @@ from typing import Any, Final, Literal
 
 from query.arms import GRAPH, KEYWORD, VECTOR
 from query.assembly import Seen
-from query.fuse import Candidate, best_passages, score_of
+from query.fuse import Candidate, best_passages
 from query.search import DEPTH
+from query.terms import score_of, spelled_out
 from schemas.answers import ScoreTerm
 from schemas.explanations import ExplainedStage, ExplainedStageName
 from schemas.times import Moment
@@ -130,7 +131,7 @@ class Dissection:
         if passage not in ranking.fused:
             self.note("fusion", "fell", "no arm brought it")
             return
-        self.terms = ranking.fused[passage]
+        self.terms = spelled_out(ranking.fused[passage])
         order = best_passages(ranking.fused, len(ranking.fused))
         rank = order.index(passage) + 1
         if passage not in ranking.pool:
@@ -150,7 +151,7 @@ class Dissection:
         if shown != self.unit_id:
             self.merged_into = shown
             self.note("duplicates", "passed", f"says the same as {shown}, in whose place it stands")
-        self.terms = own.terms
+        self.terms = spelled_out(own.terms)
         self.place = [one.unit.known.unit.id for one in ranked].index(shown) + 1
         outcome: Outcome = "rose" if self.place < before else "sank" if self.place > before else "passed"
         boosts = [f"{one.name} ×{one.value:.3f}" for one in own.terms if not one.name.startswith(("rrf.", "graph."))]

@@ -7,15 +7,13 @@ from typing import Final
 
 from query.boosts import BoostBasis, boost
 from query.graph_arm import Reached
-from schemas.answers import Result, ScoreTerm
+from query.terms import Term, score_of, spelled_out
+from schemas.answers import Result
 from schemas.units import Sensitivity
 from shared.store import PassageHit, StoredUnit
 
 RRF_K: Final = 10
 """Measured better than 60 on all eight sets (models.md, 3)."""
-
-SUMMED: Final = ("rrf.", "graph.")
-"""Terms whose names begin so are summed; all others multiply the sum."""
 
 LIFT_SHARE: Final = 0.7
 LIFT_GAIN: Final = 2.0
@@ -36,7 +34,7 @@ class Candidate:
     passage_id: int
     unit: StoredUnit
     arms: dict[str, int]
-    terms: tuple[ScoreTerm, ...]
+    terms: tuple[Term, ...]
     similarity: float = 0.0
     also: tuple[str, ...] = ()
     sources: frozenset[str] = field(default_factory=frozenset)
@@ -48,27 +46,25 @@ class Candidate:
         return score_of(self.terms)
 
 
-def fuse_ranks(
-    arms: Mapping[str, Sequence[PassageHit]], weights: Mapping[str, float]
-) -> dict[int, tuple[ScoreTerm, ...]]:
+def fuse_ranks(arms: Mapping[str, Sequence[PassageHit]], weights: Mapping[str, float]) -> dict[int, tuple[Term, ...]]:
     """Fuse ranked lists by weighted reciprocal rank (Cormack et al. 2009): weight / (k + rank), rank from 1, k = 10.
 
     Returns per passage its summands, arms in name order. A weight of 0 removes an arm; an empty list adds nothing.
     """
-    fused: dict[int, list[ScoreTerm]] = {}
+    fused: dict[int, list[Term]] = {}
     for arm in sorted(arms):
         weight = weights.get(arm, 1.0)
         if weight <= 0:
             continue
         for rank, hit in enumerate(arms[arm], start=1):
-            term = ScoreTerm(name=f"rrf.{arm}", value=weight / (RRF_K + rank), detail=f"rank {rank}, weight {weight:g}")
+            term = Term(name=f"rrf.{arm}", value=weight / (RRF_K + rank), detail=f"rank {rank}, weight {weight:g}")
             fused.setdefault(hit.passage_id, []).append(term)
     return {passage: tuple(terms) for passage, terms in fused.items()}
 
 
 def lift_by_graph(
-    fused: Mapping[int, tuple[ScoreTerm, ...]], reached: Sequence[Reached], weight: float = 1.0
-) -> dict[int, tuple[ScoreTerm, ...]]:
+    fused: Mapping[int, tuple[Term, ...]], reached: Sequence[Reached], weight: float = 1.0
+) -> dict[int, tuple[Term, ...]]:
     """Add to fused scores what the graph leads to: a nudge by rank, and a lift by titles to a bounded height.
 
     Without a direct hit nothing bounds the heights, and a best score of 1 / (k + 1) is assumed. Weight 0 removes the arm.
@@ -83,8 +79,8 @@ def lift_by_graph(
         height = _bounded(weight * LIFT_GAIN * one.handed, LIFT_SHARE * best)
         lift = max(0.0, height - score_of(terms))
         added = (
-            ScoreTerm(name="graph.near", value=nudge, detail="by rank around the question's entities"),
-            ScoreTerm(name="graph.lift", value=lift, detail="named by a good hit"),
+            Term(name="graph.near", value=nudge, detail="by rank around the question's entities"),
+            Term(name="graph.lift", value=lift, detail="named by a good hit"),
         )
         lifted[one.hit.passage_id] = (*terms, *(term for term in added if term.value > 0))
     return {passage: terms for passage, terms in lifted.items() if terms}
@@ -95,20 +91,14 @@ def _bounded(value: float, bound: float) -> float:
     return bound * math.tanh(value / bound)
 
 
-def score_of(terms: Sequence[ScoreTerm]) -> float:
-    """Return (sum of the terms in ``SUMMED``) × (product of the others): the score that the terms spell out. No terms: 0."""
-    summed = math.fsum(term.value for term in terms if term.name.startswith(SUMMED))
-    return summed * math.prod(term.value for term in terms if not term.name.startswith(SUMMED))
-
-
-def best_passages(fused: Mapping[int, tuple[ScoreTerm, ...]], limit: int) -> list[int]:
+def best_passages(fused: Mapping[int, tuple[Term, ...]], limit: int) -> list[int]:
     """Return the passages with the highest fused scores, best first, ties by id."""
     return sorted(fused, key=lambda passage: (-score_of(fused[passage]), passage))[:limit]
 
 
 def candidates_of(
     order: Sequence[int],
-    fused: Mapping[int, tuple[ScoreTerm, ...]],
+    fused: Mapping[int, tuple[Term, ...]],
     arms: Mapping[str, Sequence[PassageHit]],
     units: Mapping[str, StoredUnit],
     similarities: Mapping[int, float],
@@ -170,7 +160,7 @@ def result_of(
         trusted=unit.origin.trusted,
         score=candidate.score,
         arms=dict(sorted(candidate.arms.items())),
-        terms=candidate.terms if explain else (),
+        terms=spelled_out(candidate.terms) if explain else (),
         occurred_at=unit.occurred_at,
         recorded_at=state.recorded_at,
         valid_from=unit.valid_from,

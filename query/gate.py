@@ -19,36 +19,41 @@ FAR: Final = 0.25
 COVERED: Final = 0.5
 """Between the two, the best text must have this share of the question's words."""
 
+READ_CHARS: Final = 8_000
+"""So much of a text is looked through for the question's words: as much as an answer could ever quote."""
+
 LONG_WORD: Final = 0.999
 """Without any vector, only a text with all (two or more) words of the question, or most of a longer one, is believed."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """``low``: nothing stands as an answer. ``similarity``: of the best result, in [-1, 1]; ``coverage`` in [0, 1]."""
+    """``low``: nothing stands as an answer. ``similarity``: of the best result, in [-1, 1]; ``coverage`` in [0, 1], None
+    where the nearness alone decided.
+    """
 
     low: bool
     reason: str
     similarity: float
-    coverage: float
+    coverage: float | None
 
 
 def judge(question: str, ranked: Sequence[Candidate], *, has_vectors: bool) -> Verdict:
     """Judge the best candidates. Honest about an empty list; a lost vector arm is judged by words alone."""
     if not ranked:
         return Verdict(low=True, reason="nothing was found", similarity=0.0, coverage=0.0)
-    wanted = frozenset(query_terms(question))
     read = ranked[:READ]
-    coverages = [_coverage(wanted, candidate) for candidate in read]
     similarity = max(candidate.similarity for candidate in read)
+    if has_vectors and similarity >= NEAR:
+        return Verdict(low=False, reason="", similarity=similarity, coverage=None)
+    wanted = frozenset(query_terms(question))
+    coverages = [_coverage(wanted, candidate) for candidate in read]
     coverage = max(coverages)
     if not has_vectors:
         low = coverage < (LONG_WORD if len(wanted) < 3 else COVERED)
         return Verdict(low, "" if not low else "few of the question's words were found", similarity, coverage)
     stands = any(
-        candidate.similarity >= NEAR
-        or (candidate.similarity >= FAR and covered >= COVERED)
-        or (covered >= LONG_WORD and len(wanted) > 1)
+        (candidate.similarity >= FAR and covered >= COVERED) or (covered >= LONG_WORD and len(wanted) > 1)
         for candidate, covered in zip(read, coverages, strict=True)
     )
     reason = (
@@ -64,4 +69,4 @@ def _coverage(wanted: frozenset[str], candidate: Candidate) -> float:
     if not wanted:
         return 0.0
     unit = candidate.unit.known.unit
-    return len(wanted & frozenset(terms(f"{unit.title or ''}\n{unit.text}"))) / len(wanted)
+    return len(wanted & frozenset(terms(f"{unit.title or ''}\n{unit.text[:READ_CHARS]}"))) / len(wanted)

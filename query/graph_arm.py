@@ -9,7 +9,7 @@ more passages an entity has, the less each of them gets.
 import asyncio
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -34,6 +34,22 @@ RANK_SHARE: Final = 0.5
 QUESTION_SEED: Final = 1.0
 HIT_SEED: Final = 0.5
 """Restart weight of an entity named in the question, and of one named in the best hit (then 1/(rank + 1) of it)."""
+
+
+@dataclass(frozen=True)
+class Nearness:
+    """The cosines of passages to the question: those that are ``known``, and others looked up once."""
+
+    snapshot: Snapshot
+    vector: Vector
+    known: dict[int, float]
+
+    async def of(self, passages: Iterable[int]) -> Mapping[int, float]:
+        """Return what is known once these passages are; one without a vector stays absent."""
+        unknown = set(passages).difference(self.known)
+        if unknown:
+            self.known.update(await self.snapshot.similarities(self.vector, unknown))
+        return self.known
 
 
 @dataclass(frozen=True)
@@ -68,7 +84,7 @@ async def expand(
     *,
     seeds: Sequence[tuple[PassageHit, StoredUnit]],
     entities: Sequence[EntityMatch],
-    vector: Vector,
+    nearness: Nearness,
     where: SearchFilter,
     limit: int,
 ) -> list[Reached]:
@@ -78,16 +94,20 @@ async def expand(
     """
     seeds = seeds[:SEEDS]
     mentioned = [_mentioned_keys(unit, graph) for _, unit in seeds]
-    ranked = await asyncio.to_thread(_ranked_entities, seeds, mentioned, entities, graph, where)
-    wanted = sorted({key for keys in mentioned for key in keys} | {key for keys, _ in ranked for key in keys})
-    if not wanted:
-        return []
-    about = await snapshot.about(wanted, where, PASSAGES_A_KEY)
-    near = await snapshot.similarities(vector, {hit.passage_id for hits in about.values() for hit in hits})
+    about, ranked = await asyncio.gather(
+        _about(snapshot, {key for keys in mentioned for key in keys}, where),
+        asyncio.to_thread(_ranked_entities, seeds, mentioned, entities, graph, where),
+    )
+    about |= await _about(snapshot, {key for keys, _ in ranked for key in keys}.difference(about), where)
+    near = await nearness.of(hit.passage_id for hits in about.values() for hit in hits)
     reach = _Reach()
     _hand_on_titles(reach, seeds, mentioned, about, near)
     _hand_on_rank(reach, ranked, about, near)
     return reach.strongest(limit)
+
+
+async def _about(snapshot: Snapshot, keys: Collection[str], where: SearchFilter) -> dict[str, list[PassageHit]]:
+    return await snapshot.about(keys, where, PASSAGES_A_KEY) if keys else {}
 
 
 def _mentioned_keys(unit: StoredUnit, graph: GraphSnapshot) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ class Metrics:
         )
         self.running = Gauge("cortex_running_answers", "Answers being worked on", registry=self.registry)
         self.waiting = Gauge("cortex_waiting_answers", "Questions waiting for a slot", registry=self.registry)
+        self.feed_readers = Gauge("cortex_feed_readers", "Readers of the live feed", registry=self.registry)
         self._stages = Histogram(
             "cortex_stage_seconds", "Seconds a stage took", ("stage",), registry=self.registry, buckets=STAGE_BUCKETS
         )

@@ -14,6 +14,7 @@ from anyio.abc import TaskGroup
 
 from query.assembly import Assembly
 from query.stream import Answers
+from shared.boards.redis import RedisBoard
 from shared.cache import Cache
 from shared.caches.redis import RedisCache
 from shared.clock import Clock, SystemClock
@@ -26,6 +27,7 @@ from shared.graph_feed import GraphFeed
 from shared.graphs.replica import GraphReplica
 from shared.log import EventLog
 from shared.logs.journal import Journal
+from shared.news import NewsBoard
 from shared.settings import Settings
 from shared.store import KnowledgeReader
 from shared.stores.sqlite import SqliteReader
@@ -48,7 +50,7 @@ class Feed(Protocol):
 
 @dataclass
 class Parts:
-    """What handlers work with. ``feed`` None: the graph needs no feeding (tests).
+    """What handlers work with. ``feed`` None: the graph needs no feeding (tests); ``board`` None: the live feed stays empty.
 
     ``journal`` is the log's file, where it is one. ``failed`` names background tasks that died: the service then says so
     at /healthz and should be restarted.
@@ -61,6 +63,7 @@ class Parts:
     answers: Answers
     cache: Cache | None = None
     embedder: Embedder | None = None
+    board: NewsBoard | None = None
     feed: Feed | None = None
     background: dict[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
@@ -105,8 +108,10 @@ async def open_parts(settings: Settings, clock: Clock | None = None) -> AsyncIte
         stack.push_async_callback(reader.close)
         embedder = await _open_embedder(settings)
         stack.push_async_callback(embedder.close)
-        cache = RedisCache(cache_url(settings))
+        cache = RedisCache(settings.cache_url)
         stack.push_async_callback(cache.close)
+        board = RedisBoard(settings.cache_url, prefix=settings.topic_prefix)
+        stack.push_async_callback(board.close)
         graph = GraphReplica()
         feed = GraphFeed(
             kafka_bootstrap(settings),
@@ -128,6 +133,7 @@ async def open_parts(settings: Settings, clock: Clock | None = None) -> AsyncIte
             answers=answers,
             cache=cache,
             embedder=embedder,
+            board=board,
             feed=feed,
             background={"graph-feed": feed.run},
             journal=settings.journal_path,
@@ -143,13 +149,6 @@ async def _open_embedder(settings: Settings) -> Embedder:
 def kafka_bootstrap(settings: Settings) -> str:
     """The broker's address: the embedded one's where none is set."""
     return settings.kafka_bootstrap or f"127.0.0.1:{settings.kafka_port}"
-
-
-def cache_url(settings: Settings) -> str:
-    """The cache's address: the embedded one's where none is set."""
-    if settings.redis_url is not None:
-        return settings.redis_url.get_secret_value()
-    return f"redis://127.0.0.1:{settings.cache_port}/0"
 
 
 def check_file(path: Path) -> None:

@@ -11,8 +11,10 @@ from query.duplicates import merge_duplicates
 from query.fuse import Candidate, best_passages, candidates_of, fuse_ranks, lift_by_graph, rank_candidates, result_of
 from query.gate import FAR, Verdict, judge
 from query.inquiry import Inquiry
+from query.offload import offload
 from query.retrieval import Found
-from schemas.answers import LostSource, Result, ScopeWeight, ScoreTerm
+from query.terms import Term
+from schemas.answers import LostSource, Result, ScopeWeight
 from schemas.intent import AnswerFormat, Intent
 from shared.errors import CortexError
 from shared.store import Snapshot, StoredContradiction, StoredUnit
@@ -43,7 +45,7 @@ class Ranking:
     pairs: tuple[StoredContradiction, ...]
     units: Mapping[str, StoredUnit]
     readable: frozenset[str]
-    fused: Mapping[int, tuple[ScoreTerm, ...]]
+    fused: Mapping[int, tuple[Term, ...]]
     pool: Sequence[int]
     ranked: Sequence[Candidate]
     lost: tuple[LostSource, ...] = ()
@@ -55,14 +57,16 @@ async def rank(
     """Fuse, merge near-duplicates, boost, judge, and note what is contested."""
     question = inquiry.question
     readable = frozenset(weight.scope for weight in weights)
-    weighed = arm_weights(intent.purpose, found.arms[VECTOR])
+    weighed = arm_weights(intent.purpose, found.arms.get(VECTOR, ()))
     direct = fuse_ranks({result.arm: result.hits for result in found.base}, weighed)
     fused = lift_by_graph(direct, found.reached, weighed[GRAPH])
     shaped = intent.format is not AnswerFormat.DEFAULT
     order = best_passages(fused, max(POOL + POOL_A_RESULT * question.limit, 2 * WIDE if shaped else 0))
     ids = {hit.passage_id: hit.unit_ids for hits in found.arms.values() for hit in hits}
     units = await snapshot.units({unit_id for passage in order for unit_id in ids[passage]})
-    similarities = {} if found.vector is None else await snapshot.similarities(found.vector, order)
+    similarities = dict(found.near)
+    if found.vector is not None and (unknown := [passage for passage in order if passage not in similarities]):
+        similarities |= await snapshot.similarities(found.vector, unknown)
     heaviest = max((weight.weight for weight in weights), default=1.0)
     basis = BoostBasis(
         intent=intent,
@@ -70,9 +74,13 @@ async def rank(
         at=inquiry.at,
         identifiers=identifiers_in(inquiry.text),
     )
-    merged = merge_duplicates(candidates_of(order, fused, found.arms, units, similarities))
-    ranked = rank_candidates(merged, basis)
-    verdict = judge(inquiry.text, ranked, has_vectors=found.vector is not None)
+
+    def settle() -> tuple[list[Candidate], Verdict]:
+        merged = merge_duplicates(candidates_of(order, fused, found.arms, units, similarities))
+        ranked = rank_candidates(merged, basis)
+        return ranked, judge(inquiry.text, ranked, has_vectors=found.vector is not None)
+
+    ranked, verdict = await offload(settle, sum(len(stored.known.unit.text) for stored in units.values()))
     best = ranked[: question.limit]
     if question.order == "time":
         best.sort(key=_newest_first)

@@ -7,9 +7,9 @@ from typing import Final, Literal
 
 import structlog
 
-from query.arms import GRAPH, KEYWORD, VECTOR, arm_weights
+from query.arms import ALL_ARMS, GRAPH, KEYWORD, VECTOR, arm_weights
 from query.fuse import best_passages, fuse_ranks
-from query.graph_arm import SEEDS, Reached, expand
+from query.graph_arm import SEEDS, Nearness, Reached, expand
 from query.search import DEPTH, ArmResult, SearchPlan, search_arm
 from schemas.answers import EntityMatch, LostSource
 from schemas.intent import Purpose
@@ -31,7 +31,7 @@ EARLY_CHARS: Final = 300
 @dataclass(frozen=True)
 class Found:
     """What the arms brought. ``vector`` None: the question could not be embedded. ``base``: the arms that
-    stand alone; ``reached``: what the graph leads to from their hits.
+    stand alone; ``reached``: what the graph leads to from their hits; ``near``: cosines that were come by on the way.
     """
 
     arms: Mapping[str, Sequence[PassageHit]]
@@ -39,32 +39,35 @@ class Found:
     reached: tuple[Reached, ...]
     lost: tuple[LostSource, ...]
     vector: Vector | None
+    near: Mapping[int, float]
 
 
 @dataclass(frozen=True)
 class Retrieval:
-    """One question's search over one snapshot. ``graph_deadline`` is monotonic, as the plan's."""
+    """One question's search over one snapshot. ``graph_deadline`` is monotonic, as the plan's; ``switched_on``: arms."""
 
     text: str
-    purpose: Purpose
     snapshot: Snapshot
     graph: GraphSnapshot
     plan: SearchPlan
     graph_deadline: float
+    switched_on: frozenset[str] = ALL_ARMS
 
-    async def start(self, vector: asyncio.Task[Vector]) -> "RunningArms":
+    def start(self, vector: asyncio.Task[Vector]) -> "RunningArms":
         """Set the keyword and vector arms going."""
         keyword = asyncio.create_task(self._keyword(), name="keyword-arm")
         return RunningArms(self, vector, keyword, asyncio.create_task(self._vector(vector), name="vector-arm"))
 
     async def _keyword(self) -> ArmResult:
         wanted = query_terms(self.text)
-        if not wanted:
+        if not wanted or KEYWORD not in self.switched_on:
             return ArmResult(KEYWORD)
         return await search_arm(KEYWORD, lambda where, limit: self.snapshot.keyword(wanted, where, limit), self.plan)
 
     async def _vector(self, embedding: asyncio.Task[Vector]) -> ArmResult:
         await asyncio.wait([embedding], timeout=self.plan.remaining())
+        if VECTOR not in self.switched_on:
+            return ArmResult(VECTOR)
         if not embedding.done():
             return _without_vector("timeout", "the question was not embedded in time")
         if embedding.cancelled() or embedding.exception() is not None:
@@ -73,10 +76,18 @@ class Retrieval:
         return await search_arm(VECTOR, lambda where, limit: self.snapshot.vector(vector, where, limit), self.plan)
 
     async def expand(
-        self, base: Sequence[ArmResult], entities: Sequence[EntityMatch], vector: Vector | None
+        self,
+        base: Sequence[ArmResult],
+        entities: Sequence[EntityMatch],
+        purpose: Purpose,
+        vector: Vector | None,
+        near: dict[int, float],
     ) -> tuple[tuple[Reached, ...], tuple[LostSource, ...]]:
-        """Run the graph arm from the best hits of the others. Without a vector nothing can say what is near: empty."""
-        if vector is None:
+        """Run the graph arm from the best hits of the others. Without a vector nothing can say what is near: empty.
+
+        ``near``: cosines that are known; those that are looked up are added.
+        """
+        if vector is None or GRAPH not in self.switched_on:
             return (), ()
         broken = {source.scope for result in base for source in result.lost}
         where = replace(self.plan.where, scopes=frozenset(self.plan.where.scopes - broken))
@@ -84,7 +95,7 @@ class Retrieval:
         try:
             async with asyncio.timeout(left):
                 arms = {result.arm: result.hits for result in base}
-                fused = fuse_ranks(arms, arm_weights(self.purpose, arms[VECTOR]))
+                fused = fuse_ranks(arms, arm_weights(purpose, arms.get(VECTOR, ())))
                 best = best_passages(fused, SEEDS)
                 by_id = {hit.passage_id: hit for result in reversed(base) for hit in result.hits}
                 units = await self.snapshot.units({by_id[passage].unit_ids[0] for passage in best})
@@ -94,7 +105,13 @@ class Retrieval:
                     if by_id[passage].unit_ids[0] in units
                 ]
                 hits = await expand(
-                    self.snapshot, self.graph, seeds=seeds, entities=entities, vector=vector, where=where, limit=DEPTH
+                    self.snapshot,
+                    self.graph,
+                    seeds=seeds,
+                    entities=entities,
+                    nearness=Nearness(self.snapshot, vector, near),
+                    where=where,
+                    limit=DEPTH,
                 )
         except TimeoutError:
             return (), (_lost_graph("timeout", "no answer in time"),)
@@ -128,19 +145,22 @@ class RunningArms:
         shown = [units[unit_id].known.unit for unit_id in best if unit_id in units]
         return tuple(EarlyHit(unit_id=unit.id, title=unit.title, text=unit.text[:EARLY_CHARS]) for unit in shown)
 
-    async def finish(self, entities: Sequence[EntityMatch]) -> Found:
-        """Wait for both arms and run the graph arm from them."""
-        base = (await self.keyword, await self.vector)
+    async def finish(self, entities: Sequence[EntityMatch], purpose: Purpose) -> Found:
+        """Wait for both arms and run the graph arm from them. Arms that are switched off are not there."""
+        both = (await self.keyword, await self.vector)
+        base = tuple(result for result in both if result.arm in self.retrieval.switched_on)
         vector = None
         if self.embedding.done() and not self.embedding.cancelled() and self.embedding.exception() is None:
             vector = self.embedding.result()
-        reached, lost = await self.retrieval.expand(base, entities, vector)
+        near = {hit.passage_id: hit.score for hit in both[1].hits}
+        reached, lost = await self.retrieval.expand(base, entities, purpose, vector, near)
         return Found(
             arms={**{result.arm: result.hits for result in base}, GRAPH: tuple(one.hit for one in reached)},
             base=base,
             reached=reached,
             lost=(*(source for result in base for source in result.lost), *lost),
             vector=vector,
+            near=near,
         )
 
     async def close(self) -> None:

@@ -56,47 +56,54 @@ class Found(Record):
 async def ask(call: Call) -> Response:
     """Answer a question from a body, as JSON or as a stream, by ``Accept``."""
     streaming = prefers_stream(call.request)
-    return await _answer(call, await _question_of_body(call.request), streaming=streaming)
+    return await answer_question(call, await _question_of_body(call.request), streaming=streaming)
 
 
 async def ask_by_address(call: Call) -> Response:
     """Answer a question from the address, as JSON or as a stream, by ``Accept``."""
-    return await _answer(call, _question_of(call.parameters), streaming=prefers_stream(call.request))
+    return await answer_question(call, _question_of(call.parameters), streaming=prefers_stream(call.request))
 
 
 async def stream(call: Call) -> Response:
     """Stream the answer to a question from a body. `Last-Event-ID` is ignored: a stream cannot be resumed yet."""
-    return await _answer(call, await _question_of_body(call.request), streaming=True)
+    return await answer_question(call, await _question_of_body(call.request), streaming=True)
 
 
 async def stream_by_address(call: Call) -> Response:
     """Stream the answer to a question from the address. `Last-Event-ID` is ignored: a stream cannot be resumed yet."""
-    return await _answer(call, _question_of(call.parameters), streaming=True)
+    return await answer_question(call, _question_of(call.parameters), streaming=True)
 
 
 async def search(call: Call) -> Response:
     """Give the results of a question without putting a context together."""
-    asked = _asked(call, _question_of(call.parameters))
-    answer = await call.state["desk"].answer(asked, call.request.receive)
+    return await search_question(call, _question_of(call.parameters))
+
+
+async def search_question(call: Call, question: Question) -> Response:
+    """Answer with results alone."""
+    answer = await call.state["desk"].answer(asked_by(call, question), call.request.receive)
     if answer is None:
-        return _gone(call)
+        return gone(call)
     return json_response(Found.model_validate(answer.model_dump(include=set(Found.model_fields))))
 
 
-def _asked(call: Call, question: Question) -> Asked:
+def asked_by(call: Call, question: Question) -> Asked:
+    """Add to a question who asks it, and for which tenant. Raises Forbidden."""
     principal = call.who.asks_as(question.principal)
     return Asked(question=question, tenant=call.who.tenant, principal=principal, request_id=call.request_id)
 
 
-async def _answer(call: Call, question: Question, *, streaming: bool) -> Response:
-    asked = _asked(call, question)
+async def answer_question(call: Call, question: Question, *, streaming: bool) -> Response:
+    """Answer as JSON or as a stream: what every address for questions ends in."""
+    asked = asked_by(call, question)
     if streaming:
         return AnswerStream(call.state["desk"], asked)
     answer = await call.state["desk"].answer(asked, call.request.receive)
-    return _gone(call) if answer is None else json_response(answer)
+    return gone(call) if answer is None else json_response(answer)
 
 
-def _gone(call: Call) -> Response:
+def gone(call: Call) -> Response:
+    """Account for a client that left before its answer was ready."""
     call.request.scope["cortex.outcome"] = "gone"
     call.state["metrics"].unanswered("gone")
     return Response(status_code=NO_RESPONSE)

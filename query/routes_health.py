@@ -104,6 +104,12 @@ async def openapi(call: Call) -> Response:
     return Response(json.dumps(document, ensure_ascii=False), media_type=JSON_TYPE)
 
 
+async def asyncapi(call: Call) -> Response:
+    """Describe every topic, its keys and its messages."""
+    document = call.request.app.state.asyncapi(call.parts.log.partitions)
+    return Response(json.dumps(document, ensure_ascii=False), media_type=JSON_TYPE)
+
+
 async def index(call: Call) -> Response:
     """Say what this is and where to go."""
     trusted = call.state["access"].trusts_everybody
@@ -162,6 +168,7 @@ HEALTH = (
         (Reply(200, "ready", {JSON_TYPE: Readiness}), Reply(503, "not ready, with reasons", {JSON_TYPE: Readiness})),
     ),
     Endpoint("GET", "/openapi.json", openapi, "This description", (Reply(200, "OpenAPI 3.1", {JSON_TYPE: None}),)),
+    Endpoint("GET", "/asyncapi.json", asyncapi, "The topics", (Reply(200, "AsyncAPI 3.0", {JSON_TYPE: None}),)),
     Endpoint(
         "GET", "/metrics", metrics, "Figures for Prometheus",
         (Reply(200, "the text exposition format", {_PROMETHEUS: None}),), Right.ADMIN,

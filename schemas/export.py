@@ -8,6 +8,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from schemas.answers import Answer, KnownUnit
 from schemas.events import event_schema
+from schemas.feed import FeedEvent
 from schemas.graph import Contribution
 from schemas.messages import Receipt, StageMessage
 from schemas.problems import Problem
@@ -38,6 +39,8 @@ def schemas() -> dict[str, dict[str, Any]]:
     made["event"] = event_schema()
     stream: TypeAdapter[StreamEvent] = TypeAdapter(StreamEvent)
     made["stream-event"] = stream.json_schema()
+    feed: TypeAdapter[FeedEvent] = TypeAdapter(FeedEvent)
+    made["feed-event"] = feed.json_schema()
     return {name: {"$schema": DIALECT, **schema} for name, schema in sorted(made.items())}
 
 

@@ -4,7 +4,8 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import Field, field_serializer, model_validator
+from pydantic import Field, GetJsonSchemaHandler, field_serializer, model_validator
+from pydantic_core import CoreSchema
 
 from schemas.base import Strict
 
@@ -12,6 +13,19 @@ EPOCH_MS_MIN = -62_135_596_800_000  # 0001-01-01
 EPOCH_MS_MAX = 253_402_300_799_999  # 9999-12-31
 LAST_INSTANT = datetime.max.replace(tzinfo=UTC)
 DATE_CHARS = 10  # the longest date without a time; the shortest with one, 20260301T09, has eleven
+
+
+_FORMS: list[dict[str, Any]] = [
+    {"type": "string", "description": "a date, or an RFC 3339 time with Z, with an offset, or naive (UTC)"},
+    {"type": "integer", "description": "milliseconds since 1970", "minimum": EPOCH_MS_MIN, "maximum": EPOCH_MS_MAX},
+    {
+        "type": "object",
+        "description": "a local time in a zone of the IANA data base",
+        "properties": {"at": {"type": "string"}, "zone": {"type": "string"}},
+        "required": ["at", "zone"],
+        "additionalProperties": False,
+    },
+]
 
 
 class Moment(Strict):
@@ -47,6 +61,16 @@ class Moment(Strict):
             at = value.get("at")
             return {**value, "at": _utc(at) if isinstance(at, datetime) else _from_text(str(at), None)["at"]}
         return value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """Name every form that is accepted: a producer who checks against the schema sends what the docstring says."""
+        reference = handler(core_schema)
+        if handler.mode == "validation":
+            schema = handler.resolve_ref_schema(reference)
+            written = {name: schema.pop(name) for name in ("type", "properties", "required", "additionalProperties")}
+            schema["anyOf"] = [*_FORMS, written]
+        return reference
 
     @field_serializer("at")
     def _write(self, at: datetime) -> str:

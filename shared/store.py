@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from schemas.answers import KnownUnit
 from schemas.entities import EntityDeclaration, RelationDeclaration
@@ -100,8 +100,7 @@ class StoredUnit:
     claims: tuple[Claim, ...] = ()
 
 
-@dataclass(frozen=True)
-class UnitVersion:
+class UnitVersion(NamedTuple):
     """A live unit and a name for what it says now: another statement, even of the same revision, has another name."""
 
     unit_id: str

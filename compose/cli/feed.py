@@ -70,6 +70,7 @@ def _tell(outcome: Outcome, searchable: bool | None, seconds: float, *, as_json:
             "unchanged": len(outcome.unchanged),
             "retracted": outcome.retracted,
             "skipped": [item.__dict__ for item in outcome.skipped],
+            "withheld": [item._asdict() for item in outcome.withheld],
             "parts": outcome.parts,
             "searchable": searchable,
             "seconds": round(seconds, 3),
@@ -82,6 +83,8 @@ def _tell(outcome: Outcome, searchable: bool | None, seconds: float, *, as_json:
     )
     for item in outcome.skipped[:SHOWN]:
         sys.stderr.write(f"skipped {item.path}: {item.reason}\n")
+    for withheld in outcome.withheld[:SHOWN]:
+        sys.stderr.write(f"not published, holds a secret: {withheld.where} ({', '.join(withheld.kinds)})\n")
     if len(outcome.skipped) > SHOWN:
         sys.stderr.write(f"... and {len(outcome.skipped) - SHOWN} more: --json names them all\n")
     if searchable is False:

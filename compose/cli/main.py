@@ -28,12 +28,30 @@ feed = typer.Typer(
 )
 app.add_typer(feed, name="feed")
 
+hook = typer.Typer(
+    no_args_is_help=True,
+    help="What an agent calls at a prompt and after an answer. `cortex init` writes it into the agent's settings, as "
+    "`cortex-hook`, which does the same and starts quicker. Exit code 0, whatever happens.",
+)
+app.add_typer(hook, name="hook")
+
 Url = Annotated[str, typer.Option("--url", envvar="CORTEX_URL", help="Address of the service.")]
 Token = Annotated[str | None, typer.Option("--token", envvar="CORTEX_TOKEN", help="Bearer token.", show_default=False)]
 Tenant = Annotated[
     str, typer.Option("--tenant", envvar="CORTEX_TENANT", help="Tenant: the hard wall around knowledge.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document for programs.")]
+OwnTenant = Annotated[
+    str | None, typer.Option("--tenant", envvar="CORTEX_TENANT", help="Tenant; default: the service's or the token's.")
+]
+As = Annotated[
+    str | None, typer.Option("--as", envvar="CORTEX_PRINCIPAL", help="Who you are: an entity, e.g. person-ana.")
+]
+OwnScope = Annotated[
+    str | None,
+    typer.Option("--scope", envvar="CORTEX_SCOPE", help="Where to publish what names none. Default: personal, yours."),
+]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Say on standard error why nothing came.")]
 
 URL = "http://127.0.0.1:8420"
 TENANT = "demo"
@@ -163,6 +181,107 @@ def feed_docs(
             token=token,
             tenant=tenant,
             as_json=as_json,
+        )
+    )
+
+
+@app.command()
+def mcp(
+    http: Annotated[bool, typer.Option("--http", help="Streamable HTTP instead of standard input and output.")] = False,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; beyond loopback each agent needs a token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="Port of --http.")] = 8423,
+    principal: As = None,
+    scope: OwnScope = None,
+    url: Url = URL,
+    token: Token = None,
+    tenant: OwnTenant = None,
+) -> None:
+    """Serve agents by the Model Context Protocol: tools to ask, search, publish and explain; units as resources."""
+    from compose.cli.mcp import run_mcp  # noqa: PLC0415
+
+    raise typer.Exit(
+        run_mcp(http=http, host=host, port=port, principal=principal, scope=scope, url=url, token=token, tenant=tenant)
+    )
+
+
+@hook.command("prompt")
+def hook_prompt(
+    plain: Annotated[bool, typer.Option("--plain", help="Print the block itself, not the agent's JSON.")] = False,
+    tokens: Annotated[int, typer.Option(min=50, max=20_000, help="Tokens of the block.")] = 1_500,
+    principal: As = None,
+    url: Url = URL,
+    token: Token = None,
+    tenant: OwnTenant = None,
+    verbose: Verbose = False,
+) -> None:
+    """Read an agent's prompt on standard input; print the context block, or nothing, in time."""
+    from compose.cli.hook import run_cli_hook  # noqa: PLC0415
+
+    run_cli_hook(
+        "prompt",
+        url=url,
+        token=token,
+        tenant=tenant,
+        principal=principal,
+        tokens=tokens,
+        plain=plain,
+        verbose=verbose,
+    )
+
+
+@hook.command("learn")
+def hook_learn(
+    principal: As = None,
+    scope: OwnScope = None,
+    url: Url = URL,
+    token: Token = None,
+    tenant: OwnTenant = None,
+    verbose: Verbose = False,
+) -> None:
+    """Read a finished exchange on standard input; publish the decisions, fixes, rules and commands in it."""
+    from compose.cli.hook import run_cli_hook  # noqa: PLC0415
+
+    run_cli_hook("learn", url=url, token=token, tenant=tenant, principal=principal, scope=scope, verbose=verbose)
+
+
+@app.command()
+def init(
+    folder: Annotated[str, typer.Argument(help="The project.")] = ".",
+    agent: Annotated[
+        list[str] | None,
+        typer.Option(help="claude, gemini or cursor (repeatable). Default: claude, and those with a folder here."),
+    ] = None,
+    prompt: Annotated[bool, typer.Option(help="The hook that adds what is known to a prompt.")] = True,
+    learn: Annotated[bool, typer.Option(help="The hook that publishes what an exchange taught.")] = True,
+    mcp: Annotated[bool, typer.Option(help="The MCP server.")] = True,
+    url: Annotated[
+        str | None, typer.Option("--url", help="Address of the service, written where it is not the default.")
+    ] = None,
+    tenant: Annotated[str | None, typer.Option("--tenant", help="Tenant, where it is not the service's.")] = None,
+    principal: Annotated[str | None, typer.Option("--as", help="Who you are: an entity, e.g. person-ana.")] = None,
+    scope: Annotated[
+        str | None, typer.Option("--scope", help="Where agents publish. Default: personal, yours.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Write without asking.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the change and write nothing.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Take out what it wrote.")] = False,
+) -> None:
+    """Write Cortex into the settings of a project's agents: hooks and MCP. Shows the change first; again changes nothing."""
+    from compose.cli.init import run_init  # noqa: PLC0415
+
+    raise typer.Exit(
+        run_init(
+            folder,
+            agents=tuple(agent or ()),
+            prompt=prompt,
+            learn=learn,
+            mcp=mcp,
+            options={"--url": url, "--tenant": tenant, "--as": principal, "--scope": scope},
+            yes=yes,
+            dry_run=dry_run,
+            undo=undo,
         )
     )
 

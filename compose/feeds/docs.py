@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from compose.feeds.documents import Document, Skipped, document_id, find_documents
 from compose.feeds.markdown import title_of
+from compose.feeds.secrets import Withheld
 from schemas.status import Accepted
 
 EMPTY_HASH = "0" * 64  # of a document without parts: nothing is compared
@@ -48,6 +49,7 @@ class Outcome:
     unchanged: list[str] = field(default_factory=list)
     retracted: list[str] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
+    withheld: list[Withheld] = field(default_factory=list)
     parts: int = 0
     accepted: list[Accepted] = field(default_factory=list)
 
@@ -90,13 +92,28 @@ def feed_docs(
     A document's revision is the time of publishing in milliseconds, or one more than the last: it rises whatever the
     files' times say. The manifest is written after each accepted document, so a run that was cut short goes on.
     """
+    complete = not include and root.is_dir()
+    return feed_documents(find_documents(root, include), feed, manifest, service, publish, complete=complete)
+
+
+def feed_documents(
+    documents: Iterable[Document | Skipped],
+    feed: Feed,
+    manifest: Manifest,
+    service: Service,
+    publish: Publish,
+    *,
+    complete: bool,
+) -> Outcome:
+    """Publish those documents that changed; ``complete``: what is not among them has vanished and is retracted."""
     outcome = Outcome()
     seen = set()
-    for found in find_documents(root, include):
+    for found in documents:
         if isinstance(found, Skipped):
             outcome.skipped.append(found)
             continue
         seen.add(found.path)
+        outcome.withheld.extend(found.withheld)
         last = manifest.known.get(found.path) or _ask(service, document_id(feed.name, found.path))
         if last and last.hash == found.hash:
             manifest.known[found.path] = last
@@ -108,7 +125,7 @@ def feed_docs(
         manifest.save()
         outcome.published.append(found.path)
         outcome.parts += len(found.parts)
-    if not include and root.is_dir():
+    if complete:
         _retract_vanished(seen, feed, manifest, publish, outcome)
     manifest.save()
     return outcome

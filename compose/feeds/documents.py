@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatch
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
-from compose.feeds.markdown import Part, document_title, split_document
+from compose.feeds.markdown import Part, document_title, split_document, title_of
+from compose.feeds.secrets import Withheld, secret_kinds
 from schemas import limits
 
 FILE_BYTES = 8 * 1024 * 1024  # a longer text is rather data than a document; it is reported, not cut
+TOO_LARGE = f"larger than {FILE_BYTES // 1024 // 1024} MB"
 SUFFIXES = frozenset({".md", ".markdown", ".mdx", ".txt", ".rst", ".adoc"})
 BARE_NAMES = frozenset(
     {"readme", "license", "licence", "changelog", "changes", "notice", "authors", "contributing", "news"}
@@ -31,7 +33,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Document:
-    """A read document. ``path`` is relative to the feed's root, with forward slashes."""
+    """A read document. ``path`` is relative to the feed's root, with forward slashes. ``withheld``: parts with secrets."""
 
     path: str
     parts: tuple[Part, ...]
@@ -39,6 +41,7 @@ class Document:
     hash: str
     is_decision: bool
     title: str
+    withheld: tuple[Withheld, ...] = ()
 
 
 def find_documents(root: Path, include: tuple[str, ...] = ()) -> Iterator[Document | Skipped]:
@@ -46,32 +49,43 @@ def find_documents(root: Path, include: tuple[str, ...] = ()) -> Iterator[Docume
     for path, relative in _files(root):
         if include and not any(fnmatch(relative, pattern) or fnmatch(path.name, pattern) for pattern in include):
             continue
-        if path.suffix.lower() not in SUFFIXES and not (not path.suffix and path.name.lower() in BARE_NAMES):
-            continue
-        yield read_document(path, relative)
+        if is_document(path.name):
+            yield read_document(path, relative)
 
 
-def read_document(path: Path, relative: str) -> Document | Skipped:  # noqa: PLR0911 - one return a reason
+def is_document(name: str) -> bool:
+    """Say whether a file's name is one of a text: by suffix, or a bare README and its like."""
+    path = PurePosixPath(name)
+    return path.suffix.lower() in SUFFIXES or (not path.suffix and path.name.lower() in BARE_NAMES)
+
+
+def read_document(path: Path, relative: str) -> Document | Skipped:
     """Read one file as UTF-8 text and split it."""
     try:
-        size = path.stat().st_size
-        if size > FILE_BYTES:
-            return Skipped(relative, f"larger than {FILE_BYTES // 1024 // 1024} MB")
-        text = path.read_bytes().decode("utf-8-sig")
-        modified = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    except UnicodeDecodeError:
-        return Skipped(relative, "not UTF-8 text")
+        if path.stat().st_size > FILE_BYTES:
+            return Skipped(relative, TOO_LARGE)
+        return parse_document(path.read_bytes(), relative, datetime.fromtimestamp(path.stat().st_mtime, UTC))
     except OSError as error:
         return Skipped(relative, f"cannot be read: {error.strerror}")
+
+
+def parse_document(content: bytes, relative: str, modified: datetime) -> Document | Skipped:
+    """Split a document's bytes, which must be UTF-8 text. Parts that hold secrets are left out and named."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return Skipped(relative, "not UTF-8 text")
     if "\x00" in text:
         return Skipped(relative, "binary")
-    parts = tuple(split_document(text))
+    title = document_title(text, PurePosixPath(relative).stem)
+    found = [(part, secret_kinds(part.text)) for part in split_document(text)]
+    parts = tuple(part for part, kinds in found if not kinds)
+    withheld = tuple(Withheld(f"{relative}: {title_of(part, title)}", kinds) for part, kinds in found if kinds)
     if not parts:
-        return Skipped(relative, "empty")
+        return Skipped(relative, "every part holds a secret" if withheld else "empty")
     if len(parts) > limits.DOCUMENT_PARTS:
         return Skipped(relative, f"more than {limits.DOCUMENT_PARTS} parts")
-    title = document_title(text, path.stem)
-    return Document(relative, parts, modified, document_hash(parts), _is_decision(relative, parts), title)
+    return Document(relative, parts, modified, document_hash(parts), _is_decision(relative, parts), title, withheld)
 
 
 def document_hash(parts: tuple[Part, ...]) -> str:

@@ -150,10 +150,10 @@ def _opened(subject: str) -> tuple[str, UnitType | None, bool]:
     match = _CONVENTIONAL.match(subject)
     if match is None:
         return subject, None, False
-    kind = _TYPES.get(match[1].lower())
-    if kind is None and not match[2]:  # "payments: fix rounding": an area, not a type
+    named = _TYPES.get(match[1].lower())
+    if named is None and not match[2]:  # "payments: fix rounding": an area, not a type
         return subject[match.end() :], None, False
-    return subject[match.end() :], kind, match[2] is not None
+    return subject[match.end() :], named, match[2] is not None
 
 
 def _words(text: str) -> list[str]:

@@ -19,6 +19,13 @@ class Secret(NamedTuple):
     end: int
 
 
+class Withheld(NamedTuple):
+    """A text that was not published: where it stands, and the kinds of its secrets."""
+
+    where: str
+    kinds: tuple[str, ...]
+
+
 _FORMATS: Final = tuple(
     (kind, re.compile(pattern))
     for kind, pattern in (

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterable
+from pathlib import Path, PurePath
 from typing import Any, Final, NamedTuple
 
 TRANSCRIPT_BYTES: Final = 2 * 1024 * 1024
@@ -21,8 +22,19 @@ RESPONSES: Final = (
     "answer",
 )
 SESSIONS: Final = ("session_id", "sessionId", "thread-id", "thread_id", "conversation_id")
-AGENTS: Final = (("gemini", ("AfterAgent", "BeforeAgent")), ("codex", ("agent-turn-complete",)), ("claude-code", ("Stop",)))
-NOT_SAID: Final = ("<command-", "<local-command", "<system-reminder", "<bash-", "<environment_context", "<user_instructions")
+AGENTS: Final = (
+    ("gemini", ("AfterAgent", "BeforeAgent")),
+    ("codex", ("agent-turn-complete",)),
+    ("claude-code", ("Stop",)),
+)
+NOT_SAID: Final = (
+    "<command-",
+    "<local-command",
+    "<system-reminder",
+    "<bash-",
+    "<environment_context",
+    "<user_instructions",
+)
 """Beginnings of what an agent itself writes in a user's name."""
 
 
@@ -62,14 +74,14 @@ def read_exchange(given: str) -> Exchange | None:
         outputs=outputs,
         session=_first_text(value, SESSIONS) or None,
         agent=_agent_of(value),
-        project=os.path.basename(cwd.rstrip("/\\")) or None if isinstance(cwd, str) else None,
+        project=PurePath(cwd).name or None if isinstance(cwd, str) else None,
         at=at,
     )
 
 
 def tail_lines(path: str) -> list[str]:
     """Return the whole lines at the end of a file. Raises OSError."""
-    with open(os.path.expanduser(path), "rb") as file:
+    with Path(path).expanduser().open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         start = max(0, size - TRANSCRIPT_BYTES)
         file.seek(start)

@@ -102,10 +102,11 @@ def _who_am_i(service: Service, options: Options) -> tuple[str, str]:
     if reply.status != 200 or not isinstance(reply.body, dict):
         raise NoAnswer(f"refused with {reply.status}: {_detail(reply)}")
     known = _identifier(str(reply.body.get("principal") or "").strip("*"))
-    return options.tenant or str(reply.body["tenant"]), options.principal or known or _user()
+    return options.tenant or str(reply.body["tenant"]), options.principal or known or local_principal()
 
 
-def _user() -> str:
+def local_principal() -> str:
+    """Return who works on this machine, as an entity: the one to whom belongs what nobody else is named for."""
     try:
         name = getpass.getuser()
     except (OSError, KeyError):  # a container without a user database

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 URL: Final = "http://127.0.0.1:8420"
 BUDGET_MS: Final = 260
 """From the hook's first line to its end; an interpreter's start comes on top, and 300 ms is what a prompt may lose."""
+TOKENS: Final = 1_500
 NAMES: Final = {
     "--url": ("CORTEX_URL", "url"),
     "--token": ("CORTEX_TOKEN", "token"),
@@ -29,7 +30,7 @@ class Options(NamedTuple):
     principal: str | None = None
     scope: str | None = None
     budget_ms: int = BUDGET_MS
-    tokens: int = 1_500
+    tokens: int = TOKENS
     plain: bool = False
     verbose: bool = False
     rest: tuple[str, ...] = ()
@@ -63,7 +64,7 @@ def _typed(values: dict[str, str | bool], rest: tuple[str, ...]) -> Options:
         principal=words.get("principal"),
         scope=words.get("scope"),
         budget_ms=_number(words.get("budget_ms"), BUDGET_MS, 1, 60_000),
-        tokens=_number(words.get("tokens"), 1_500, 50, 20_000),
+        tokens=_number(words.get("tokens"), TOKENS, 50, 20_000),
         plain=bool(values.get("plain", False)),
         verbose=bool(values.get("verbose", False)),
         rest=rest,

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Self
 
+from compose.local.migrations import CURRENT, Schema
 from shared.errors import CortexError, DataFolderError, DiskFull, FolderInUse, FolderNewer, FolderReadOnly
 
-SCHEMA_VERSION: Final = 1  # of the folder as a whole; the files in it carry their own
 ROOM_BYTES: Final = 1024 * 1024  # what must fit at start: enough for the files' first pages
 LOOK_EVERY_S: Final = 0.05
 
@@ -58,10 +58,11 @@ class DataFolder:
         self._lock = lock
 
     @classmethod
-    def claim(cls, path: Path) -> Self:
-        """Make the folder if need be, lock it, and see that this release can use it.
+    def claim(cls, path: Path, schema: Schema = CURRENT) -> Self:
+        """Make the folder if need be, lock it, and see that this release can use it, bringing it up where it is older.
 
-        Raises FolderInUse, FolderReadOnly, FolderNewer, DiskFull or DataFolderError; nothing in it has changed then.
+        Raises FolderInUse, FolderReadOnly, FolderNewer, DiskFull or DataFolderError; nothing in it has changed then,
+        unless it was a step of bringing it up that failed: that step is done again at the next start.
         """
         path = path.absolute()
         with translated(path):
@@ -69,7 +70,7 @@ class DataFolder:
         lock = FileLock.take(path / "lock")
         try:
             with translated(path):
-                _check_version(path / "VERSION")
+                _settle_version(path / "VERSION", schema)
                 _check_room(path / "room")
                 for part in ("knowledge", "log", "run"):
                     (path / part).mkdir(mode=0o700, exist_ok=True)
@@ -132,25 +133,39 @@ def _locked(descriptor: int) -> bool:
     return True
 
 
-def _check_version(path: Path) -> None:
-    """Refuse a folder of a later release; mark a new one."""
+def _settle_version(path: Path, schema: Schema) -> None:
+    """Refuse a folder of a later release, bring up one of an earlier, mark a new one."""
+    version = read_version(path)
+    if version is None:
+        _write_version(path, schema.version)
+    elif version > schema.version:
+        raise FolderNewer(
+            f"{path.parent} was written by a later release (schema {version}, this one knows {schema.version}): "
+            "start that release, or choose another folder with CORTEX_DATA_DIR."
+        )
+    else:
+        schema.bring_up(path.parent, version, lambda reached: _write_version(path, reached))
+
+
+def read_version(path: Path) -> int | None:
+    """Return the schema version that a file VERSION names, None where there is no such file. Raises DataFolderError."""
     try:
         version = json.loads(path.read_bytes())["schema"]
     except FileNotFoundError:
-        _write_whole(path, json.dumps({"schema": SCHEMA_VERSION, "written_by": _release()}) + "\n")
-        return
+        return None
     except (ValueError, TypeError, KeyError) as error:
         raise DataFolderError(f"{path} is damaged: it should name the schema of this folder.") from error
     if not isinstance(version, int) or isinstance(version, bool):
         raise DataFolderError(f"{path} is damaged: 'schema' should be a number.")
-    if version > SCHEMA_VERSION:
-        raise FolderNewer(
-            f"{path.parent} was written by a later release (schema {version}, this one knows {SCHEMA_VERSION}): "
-            "start that release, or choose another folder with CORTEX_DATA_DIR."
-        )
+    return version
 
 
-def _release() -> str:
+def _write_version(path: Path, version: int) -> None:
+    write_whole(path, json.dumps({"schema": version, "written_by": release()}) + "\n")
+
+
+def release() -> str:
+    """Return the installed release's number."""
     from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - 30 ms, needed once in a folder's life
 
     try:
@@ -159,7 +174,7 @@ def _release() -> str:
         return "unreleased"
 
 
-def _write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str) -> None:
     """Write a file so that it is there wholly or not at all, whenever the machine stops."""
     draft = path.with_suffix(".draft")
     try:

@@ -9,14 +9,16 @@ from query.quoting import quote_field, quote_text
 from schemas.answers import Answer, Conflict, ConflictSide, LostSource
 from schemas.explanations import Explanation
 
-NOT_KNOWN: Final = "Nothing known is a good answer to this. Say so rather than guess; what came nearest is quoted below."
+NOT_KNOWN: Final = (
+    "Nothing known is a good answer to this. Say so rather than guess; what came nearest is quoted below."
+)
 
 
 def context_text(answer: Answer) -> str:
     """The context block, which the service has quoted, with a first line on how far to trust it."""
     lines = [NOT_KNOWN] if answer.low_confidence else []
-    block = answer.context if answer.context else "Nothing was found."
-    return "\n".join([*lines, *([NOTICE] if answer.context else []), block, *limits_of(answer.notes, answer.lost)])
+    said = answer.context or "Nothing was found."
+    return "\n".join([*lines, *([NOTICE] if answer.context else []), said, *limits_of(answer.notes, answer.lost)])
 
 
 def hits_text(found: SearchHits) -> str:
@@ -54,11 +56,11 @@ def entity_text(found: EntityFound) -> str:
     if found.description:
         head.append(quote_text(found.description))
     arrows = [
-        f"{'->' if one.outgoing else '<-'} {one.relation} {quote_field(one.name)} ({one.id})"
+        f"{'->' if one.outgoing else '<-'} {one.relation} {quote_field(one.name)} ({quote_field(one.id)})"
         + (f", in {one.support} units" if one.support else "")
         for one in found.neighbours
     ]
-    units = [f"{one.unit_id} · {quote_field(one.scope)}: {quote_text(one.text)}" for one in found.units]
+    units = [f"{quote_field(one.unit_id)} · {quote_field(one.scope)}: {quote_text(one.text)}" for one in found.units]
     return "\n".join(block("cortex-entity", [*head, *arrows, *units]))
 
 

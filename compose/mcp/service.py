@@ -82,7 +82,9 @@ class Service:
 
 def told(problem: Problem) -> str:
     """Write a problem for an agent: what, why, and each field with the limit that it met."""
-    lines = [f"{problem.title}: {problem.detail}" if problem.detail != problem.title else problem.title]
+    if not problem.errors:
+        return problem.title if problem.detail in {"", problem.title} else f"{problem.title}: {problem.detail}"
+    lines = [f"{problem.title}:"]
     for fault in problem.errors:
         limit = f" (limit: {fault.limit})" if fault.limit else ""
         lines.append(f"- {fault.field}: {fault.message}{limit}")

@@ -85,7 +85,7 @@ class RedisBoard:
         """Return entries after an id, or wait for one."""
         wait_ms = max(1, int(wait_s * 1000))  # 0 would wait for ever
         command = self._redis.xread({self._stream(tenant): after}, count=limit, block=wait_ms)
-        answer = await self._within(command, wait_s + self._answer_s)
+        answer: Any = await self._within(command, wait_s + self._answer_s)
         return _entries(answer[0][1]) if answer else []
 
     async def close(self) -> None:

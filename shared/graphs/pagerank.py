@@ -127,9 +127,7 @@ def _walk(view: View, shares: Mapping[int, float], chosen: Ints, limit: int) -> 
         source, target, weight = source[kept], target[kept], weight[kept]
     ranks = _settle(source, target, weight, restart)
     stay = sum(shares.values()) / (ranks.sum() or 1.0)
-    return {
-        vertex: rank * stay for vertex, rank in zip(chosen.tolist(), ranks.tolist(), strict=True) if rank > 0
-    }
+    return {vertex: rank * stay for vertex, rank in zip(chosen.tolist(), ranks.tolist(), strict=True) if rank > 0}
 
 
 def _strongest(edge: Ints, weight: Floats, at_seed: NDArray[np.bool_], limit: int) -> NDArray[np.bool_]:

@@ -24,6 +24,7 @@ BUSY_MS: Final = 5_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LANES: Final = "SELECT topic, partition, events FROM lane WHERE tenant = ?"
 _RECORD: Final = "SELECT number, topic, partition, recorded_at, tenant, source, id, key, body FROM event"
+_EVENT_COLUMNS: Final = "number, topic, partition, ordinal, tenant, source, id, key, recorded_at, body"
 _LETTER_COLUMNS: Final = (
     "id, stage, cause, detail, attempts, topic, partition, offset, tenant, event_id, event_source, failed_at, body, "
     "headers, key"
@@ -142,6 +143,33 @@ class JournalFile:
                 done = self._ordinal(tenant, topic, partition, stored.get((topic, partition), -1))
                 lags[topic, partition] = events - done
         return lags
+
+    def rows(self, after: int, until: int, limit: int) -> list[tuple[Any, ...]]:
+        """Return events as they lie in the file, for a copy: numbers above ``after`` up to ``until``, in order."""
+        query = f"SELECT {_EVENT_COLUMNS} FROM event WHERE number > ? AND number <= ? ORDER BY number LIMIT ?"  # noqa: S608 - constants
+        with self._reading():
+            return self._db.execute(query, (after, until, limit)).fetchall()
+
+    def letter_rows(self) -> list[tuple[Any, ...]]:
+        """Return all dead letters as they lie in the file."""
+        with self._reading():
+            return self._db.execute(f"SELECT {_LETTER_COLUMNS} FROM dead_letter").fetchall()  # noqa: S608 - constants
+
+    def take_rows(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Put events of another file into this one, at their own numbers."""
+        marks = ", ".join("?" for _ in _EVENT_COLUMNS.split(", "))
+        with self._writing():
+            self._db.executemany(f"INSERT INTO event ({_EVENT_COLUMNS}) VALUES ({marks})", rows)  # noqa: S608 - constants
+
+    def take_rest(self, letters: Sequence[tuple[Any, ...]], log_id: str) -> None:
+        """Complete a copy: its dead letters, its name, and the counts of its partitions, which follow from its events."""
+        marks = ", ".join("?" for _ in _LETTER_COLUMNS.split(", "))
+        with self._writing():
+            self._db.executemany(f"INSERT INTO dead_letter ({_LETTER_COLUMNS}) VALUES ({marks})", letters)  # noqa: S608 - constants
+            self._db.execute("UPDATE meta SET value = ? WHERE name = 'log_id'", (log_id,))
+            self._db.execute(
+                "INSERT INTO lane SELECT tenant, topic, partition, max(ordinal) FROM event GROUP BY tenant, topic, partition"
+            )
 
     def bury(self, letter: DeadLetter) -> None:
         """Keep a dead letter, in place of one of that id."""

@@ -191,7 +191,9 @@ class MemorySnapshot:
     async def sharing(self, keys: Collection[str], limit: int) -> list[UnitVersion]:
         """Return the newest units of any key."""
         found = [
-            live for live in self._live.values() if not set(keys).isdisjoint(found_by(live.unit, live.statement.mentions))
+            live
+            for live in self._live.values()
+            if not set(keys).isdisjoint(found_by(live.unit, live.statement.mentions))
         ]
         found.sort(key=lambda live: (-live.times.moment, live.unit.id))
         return [UnitVersion(live.unit.id, "/".join(map(str, live.statement.rank))) for live in found[:limit]]

@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from query.fold import fold
-from query.fuse import score_of
+from query.terms import score_of
 from schemas.questions import Question
 from schemas.stream import CompleteEvent, StreamEvent
 from shared.errors import AllSourcesLost, CacheUnavailable, EmbedderUnavailable, InvalidToken, StoreUnavailable

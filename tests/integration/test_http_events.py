@@ -194,11 +194,47 @@ async def test_other_media_types_are_refused(client, kind):
     assert (response.status_code, response.json()["type"]) == (415, "/problems/unsupported-media-type")
 
 
-async def test_binary_mode_and_encoded_bodies_are_refused(client):
+async def test_encoded_bodies_are_refused(client):
     """Instead of being misread."""
-    for headers in ({"ce-specversion": "1.0"}, {"content-encoding": "gzip"}):
-        response = await client.post("/v1/events", json={}, headers=headers)
-        assert response.status_code == 415
+    response = await client.post("/v1/events", json={}, headers={"content-encoding": "gzip"})
+    assert response.status_code == 415
+
+
+def binary(structured):
+    """The headers of an event in binary content mode."""
+    return {f"ce-{name}": value for name, value in structured.items() if name != "data"}
+
+
+async def test_an_event_in_binary_mode_is_kept_like_the_same_one_in_structured_mode(client, parts):
+    """Attributes in ce- headers, percent-encoded; the data is the body."""
+    headers = binary(event()) | {"ce-source": "/te%C3%BCsts", "ce-traceparent": "00-ab-cd-01"}
+    response = await client.post("/v1/events", json=event()["data"], headers=headers)
+    assert response.status_code == 202, response.text
+    (record,) = await parts.log.read(0, 10)
+    assert orjson.loads(record.body)["data"] == event()["data"] | orjson.loads(record.body)["data"]
+    assert (record.source, record.event_id) == ("/teüsts", "e-1")
+    again = await post(client, event() | {"source": "/teüsts"}, EVENT)
+    assert again.json()["accepted"][0]["duplicate"] is True
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "field"),
+    [
+        ({"ce-tenant": ""}, b"{}", "/tenant"),
+        ({"ce-source": "%ff"}, b"{}", "/source"),
+        ({"content-type": "text/plain"}, b"hello", "/datacontenttype"),
+        ({}, b"{nope", "/data"),
+        ({}, b"", "/data"),
+        ({"ce-specversion": "2.0"}, b"{}", "/specversion"),
+    ],
+)
+async def test_a_fault_in_binary_mode_names_the_attribute(client, parts, headers, body, field):
+    """By its place in the structured form."""
+    given = {"content-type": "application/json"} | binary(event()) | headers
+    response = await client.post("/v1/events", content=body, headers=given)
+    assert response.status_code == 400, response.text
+    assert field in {fault["field"] for fault in response.json()["errors"]}
+    assert await kept(parts) == []
 
 
 async def test_a_single_event_and_a_batch_are_told_apart_by_their_media_type(client):

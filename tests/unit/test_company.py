@@ -52,4 +52,4 @@ def test_one_statement_comes_from_two_sources():
 
 
 def test_the_untrusted_source_is_marked():
-    assert [unit.id for unit in UNITS.values() if not unit.origin.trusted] == ["web-001"]
+    assert [unit.id for unit in UNITS.values() if not unit.origin.trusted] == ["web-002", "web-001"]

@@ -18,10 +18,10 @@ from query.fuse import (
     lift_by_graph,
     rank_candidates,
     result_of,
-    score_of,
 )
 from query.gate import judge
 from query.graph_arm import Reached
+from query.terms import score_of
 from schemas.intent import Intent, Purpose
 from schemas.times import Moment
 from schemas.units import Origin, SourceType, UnitType

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import orjson
 import pytest
 
-from ingest.intake import JournalIntake, read_event, read_json
+from ingest.intake import JournalIntake, read_event, read_json, read_record
 from ingest.letters import identity_in
 from schemas.events import parse_event
 from schemas.limits import EVENT_BYTES
@@ -111,3 +111,17 @@ def test_an_unusable_event_is_still_found_by_the_names_it_carries():
     assert identity_in(orjson.loads(orjson.dumps(EVENT))) == ("acme", "wiki/ä", "e1")
     assert identity_in({"tenant": 5, "id": "x" * 1_000, "source": "a\nb"}) == (None, None, None)
     assert identity_in([1]) == (None, None, None)
+
+
+def test_a_record_in_binary_mode_is_the_same_event_as_in_structured_mode():
+    """Attributes in headers ce_<name>, the data in the value."""
+    attributes = {name: value for name, value in EVENT.items() if name != "data"}
+    headers = tuple((f"ce_{name}", str(value).encode()) for name, value in attributes.items())
+    record = Stamped(3, 0, EVENTS, b"acme/u1", orjson.dumps(EVENT["data"]), headers)
+    assert read_event(read_record(record)) == parse_event(EVENT)
+    structured = Stamped(
+        4, 0, EVENTS, b"acme/u1", orjson.dumps(EVENT), (("content-type", b"application/cloudevents+json"), *headers)
+    )
+    assert read_event(read_record(structured)) == parse_event(EVENT)
+    with pytest.raises(TooLarge):
+        read_record(Stamped(5, 0, EVENTS, None, b" " * (EVENT_BYTES + 1), headers))

@@ -10,9 +10,10 @@ from compose.company.loader import company_events
 from ingest.claims import extract_claims
 from ingest.differences import ComparedUnit, compare
 from ingest.outlines import Outline, Words, _common, _words, may_differ, outline_of
-from ingest.prepared import Key, Prepared, PreparedUnits, entity_of, same_entity
+from ingest.prepared import Prepared, PreparedUnits, entity_of, same_entity
 from schemas.events import EntityDeclared, UnitAsserted
 from shared.identity import AliasView, fold_key
+from shared.store import UnitVersion
 from tests.unit.test_contradiction_probes import AGREE, DISAGREE
 
 TEXTS = sorted({text for first, second, *_ in (*DISAGREE, *AGREE) for text in (first, second)})
@@ -132,9 +133,9 @@ def test_words_that_meet_in_one_bit_still_count():
 @pytest.mark.parametrize(("units", "characters"), [(2, 1_000), (100, 60)])
 def test_prepared_units_are_kept_within_both_bounds_the_latest_used_longest(units, characters):
     kept = PreparedUnits(units, characters)
-    keys = [Key("demo", f"u{number}", "1", 0) for number in range(3)]
+    keys = [("demo", 0, UnitVersion(f"u{number}", "1")) for number in range(3)]
     empty = Outline(frozenset(), ())
-    made = [Prepared(unit(key.unit_id, "Atlas runs five replicas."), empty, 1, 1) for key in keys]
+    made = [Prepared(unit(version.unit_id, "Atlas runs five replicas."), empty, 1, 1) for _, _, version in keys]
     kept.keep(zip(keys[:2], made[:2], strict=True))
     assert kept.get(keys[0]) is made[0]
     kept.keep([(keys[2], made[2])])

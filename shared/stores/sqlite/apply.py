@@ -71,7 +71,7 @@ class _Batch:
         if isinstance(event, DocumentCompleted):
             turned = self._documents.complete(event)
             kept = self._units.same(turned.live)
-            return self._applied(message, turned.outcome, turned.live, turned.gone, turned.revision, kept)
+            return self._applied(message, turned.outcome, turned.live, turned.gone, turned.revision, kept=kept)
         return self._declare(message, event)
 
     def _assert_unit(self, effect: Effect, event: UnitAsserted) -> Applied:
@@ -89,7 +89,7 @@ class _Batch:
         if outcome is not ReceiptOutcome.STALE and effect.vectors is not None and message.embedding is not None:
             assert statement.content_key is not None  # assertions have a text
             self._index.keep_vectors(statement.content_key, message.embedding.model, effect.vectors)
-        return self._applied(message, outcome, live, gone, statement.rank.revision, kept)
+        return self._applied(message, outcome, live, gone, statement.rank.revision, kept=kept)
 
     def _retract_unit(self, message: StageMessage, event: UnitRetracted) -> Applied:
         statement = statement_of(self._tenant, message, event)
@@ -115,6 +115,7 @@ class _Batch:
         live: Sequence[str] = (),
         gone: Sequence[str] = (),
         revision: int = 0,
+        *,
         kept: tuple[str, ...] = (),
     ) -> Applied:
         contributions: list[Contribution] = [self._units.contribution(unit_id, revision) for unit_id in (*live, *gone)]

@@ -1,7 +1,7 @@
 """A search filter in SQL: the conditions on live units that every arm's query carries (invariant 6)."""
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,21 +32,26 @@ class Scoped:
 
     def hits(self, connection: sqlite3.Connection, candidates: Sequence[Candidate]) -> list[PassageHit]:
         """Return the candidates that have units which pass, in order, with those units newest first."""
-        rows = connection.execute(
-            # Left to itself the planner walks all units in order of time.
-            "SELECT unit.passage, unit.unit_id FROM json_each(:passages) AS wanted "  # noqa: S608 - constants
-            "CROSS JOIN unit INDEXED BY unit_passage ON unit.passage = wanted.value "
-            f"WHERE {self.conditions} ORDER BY unit.moment DESC, unit.unit_id",
-            {**self.values, "passages": as_json_array(candidate.row for candidate in candidates)},
-        )
-        passing: dict[int, list[str]] = {}
-        for passage, unit_id in rows:
-            passing.setdefault(passage, []).append(unit_id)
+        passing = self.passing(connection, [candidate.row for candidate in candidates])
         return [
             PassageHit(candidate.pid, candidate.score, tuple(passing[candidate.row]))
             for candidate in candidates
             if candidate.row in passing
         ]
+
+    def passing(self, connection: sqlite3.Connection, passages: Collection[int]) -> dict[int, list[str]]:
+        """Return, of each passage (by row) that has any, the units which pass, newest first."""
+        rows = connection.execute(
+            # Left to itself the planner walks all units in order of time.
+            "SELECT unit.passage, unit.unit_id FROM json_each(:passages) AS wanted "  # noqa: S608 - constants
+            "CROSS JOIN unit INDEXED BY unit_passage ON unit.passage = wanted.value "
+            f"WHERE {self.conditions} ORDER BY unit.moment DESC, unit.unit_id",
+            {**self.values, "passages": as_json_array(passages)},
+        )
+        found: dict[int, list[str]] = {}
+        for passage, unit_id in rows:
+            found.setdefault(passage, []).append(unit_id)
+        return found
 
 
 def scoped(connection: sqlite3.Connection, where: SearchFilter) -> Scoped:

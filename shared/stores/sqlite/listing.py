@@ -15,10 +15,10 @@ SCOPES_APART = 32
 GROWTH = 4
 
 _ABOUT = """
-SELECT passage.pid, passage.id, incidence.about FROM incidence
-CROSS JOIN unit ON unit.id = incidence.unit JOIN passage ON passage.id = unit.passage
+SELECT unit.passage, incidence.about FROM incidence CROSS JOIN unit ON unit.id = incidence.unit
 WHERE incidence.key = :key AND {conditions} ORDER BY incidence.about, incidence.age, incidence.unit_id LIMIT :count
 """
+_PIDS = "SELECT id, pid FROM passage WHERE id IN (SELECT value FROM json_each(?))"
 _SHARING = "SELECT age, unit_id, unit FROM incidence WHERE key = ? AND about = ? ORDER BY age, unit_id LIMIT ?"
 _VERSIONS = "SELECT id, statement FROM unit WHERE id IN (SELECT value FROM json_each(?))"
 _IN_SCOPE = """
@@ -33,16 +33,32 @@ WHERE {conditions} ORDER BY unit.moment {order}, unit.unit_id LIMIT :count
 """
 
 
-def about(connection: sqlite3.Connection, key: str, where: Scoped, limit: int) -> list[PassageHit]:
-    """Return passages about a key before those that mention it, newest first."""
-    count = 2 * limit
+def about(
+    connection: sqlite3.Connection, keys: Collection[str], where: Scoped, limit: int
+) -> dict[str, list[PassageHit]]:
+    """Return of each key the passages about it before those that mention it, newest first."""
+    named = {key: _about(connection, key, where, limit) for key in sorted(set(keys))}
+    rows = sorted({row for scores in named.values() for row in scores})
+    passing = where.passing(connection, rows)
+    pids = dict(connection.execute(_PIDS, (as_json_array(rows),)).fetchall())
+    hits = {row: (pids[row], tuple(unit_ids)) for row, unit_ids in passing.items()}
+    return {
+        key: [PassageHit(hits[row][0], score, hits[row][1]) for row, score in scores.items()]
+        for key, scores in named.items()
+    }
+
+
+def _about(connection: sqlite3.Connection, key: str, where: Scoped, limit: int) -> dict[int, float]:
+    """Return rows of passages, in order, each with its score; more are read only where units share passages."""
+    query = _ABOUT.format(conditions=where.conditions)
+    count = limit + 1
     while True:
-        rows = connection.execute(
-            _ABOUT.format(conditions=where.conditions), {**where.values, "key": key, "count": count}
-        ).fetchall()
-        found = _first_of_each(Candidate(pid, row, MENTIONED if mentioned else ABOUT) for pid, row, mentioned in rows)
+        rows = connection.execute(query, {**where.values, "key": key, "count": count}).fetchall()
+        found: dict[int, float] = {}
+        for passage, mentioned in rows:
+            found.setdefault(passage, MENTIONED if mentioned else ABOUT)
         if len(found) >= limit or len(rows) < count:
-            return where.hits(connection, found[:limit])
+            return dict(islice(found.items(), limit))
         count *= GROWTH
 
 

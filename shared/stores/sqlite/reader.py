@@ -51,6 +51,7 @@ class SqliteReader:
             seq = await session.begin()
             yield SqliteSnapshot(
                 session.run,
+                self._beside,
                 view=View(tenant, seq),
                 now=self._clock.now(),
                 matrices=self._matrices,
@@ -92,6 +93,12 @@ class SqliteReader:
 
     async def _in_thread(self, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    async def _beside(self, work: Callable[[], Result]) -> Result:
+        try:
+            return await self._in_thread(work)
+        except RuntimeError as error:  # what the pool raises once it was shut down
+            raise StoreUnavailable("the reader of the store was closed") from error
 
     def _tenants(self) -> list[str]:
         try:

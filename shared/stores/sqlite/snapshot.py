@@ -21,7 +21,7 @@ from shared.store import (
     UnitVersion,
 )
 from shared.stores.sqlite import contradictions, declarations, keyword, listing, vectors
-from shared.stores.sqlite.filters import scoped
+from shared.stores.sqlite.filters import Scoped, scoped
 from shared.stores.sqlite.keyword import TermCounts
 from shared.stores.sqlite.rows import STATEMENT, as_json_array, known_unit, load_unit, stored_unit
 from shared.stores.sqlite.vectors import Matrices, View
@@ -38,11 +38,23 @@ class Runner(Protocol):
         ...
 
 
+class AsideRunner(Protocol):
+    """Runs work that needs no connection in a thread, beside what runs on the connection."""
+
+    async def __call__(self, work: Callable[[], Result]) -> Result:
+        """Run it."""
+        ...
+
+
 class SqliteSnapshot:
     """A tenant as one commit left it."""
 
-    def __init__(self, run: Runner, *, view: View, now: datetime, matrices: Matrices, counts: TermCounts) -> None:
+    def __init__(
+        self, run: Runner, aside: AsideRunner, *, view: View, now: datetime, matrices: Matrices, counts: TermCounts
+    ) -> None:
         self._run = run
+        self._aside = aside
+        self._scoped: dict[SearchFilter, Scoped] = {}
         self._view = view
         self._now = now
         self._matrices = matrices
@@ -63,23 +75,35 @@ class SqliteSnapshot:
         """Return passages by BM25."""
 
         def search(connection: sqlite3.Connection) -> list[PassageHit]:
+            ready = self._ready(connection, where)
+            self._matrices.catch_up(connection, self._view)  # so that vectors can be compared beside this search
             telling = self._term_counts.telling(connection, terms, self._view.seq)
-            return keyword.search(connection, telling, scoped(connection, where), limit)
+            return keyword.search(connection, telling, ready, limit)
 
         return await self._run(search, [])
 
     async def vector(self, query: Vector, where: SearchFilter, limit: int) -> list[PassageHit]:
-        """Return passages by cosine similarity."""
+        """Return passages by cosine similarity. Compares beside what runs on the connection, where that is possible."""
+        known = self._scoped.get(where)
+        scored = None
+        if known is not None:
+            scored = await self._aside(lambda: self._matrices.score(self._view, known.scope_ids, query))
 
         def search(connection: sqlite3.Connection) -> list[PassageHit]:
-            ready = scoped(connection, where)
-            return self._matrices.search(connection, self._view, query, ready, limit)
+            ready = self._ready(connection, where)
+            return self._matrices.search(connection, self._view, query, ready, limit, scored)
 
         return await self._run(search, [])
 
     async def similarities(self, query: Vector, passage_ids: Collection[int]) -> dict[int, float]:
         """Return the cosine similarity of each passage."""
-        return await self._run(lambda connection: vectors.similarities(connection, query, passage_ids), {})
+        found = await self._aside(lambda: self._matrices.similarities(self._view, query, passage_ids))
+        absent = set(passage_ids).difference(found)
+        if not absent:
+            return found
+        kept: dict[int, float] = {}
+        found.update(await self._run(lambda connection: vectors.similarities(connection, query, absent), kept))
+        return found
 
     async def passage_vectors(self, passage_ids: Collection[int]) -> dict[int, Vectors]:
         """Return the vectors of each passage."""
@@ -93,8 +117,7 @@ class SqliteSnapshot:
         """Return passages about each key."""
 
         def find(connection: sqlite3.Connection) -> dict[str, list[PassageHit]]:
-            ready = scoped(connection, where)
-            return {key: listing.about(connection, key, ready, limit) for key in sorted(set(keys))}
+            return listing.about(connection, keys, self._ready(connection, where), limit)
 
         return await self._run(find, {key: [] for key in keys})
 
@@ -106,7 +129,7 @@ class SqliteSnapshot:
         """Return passages by time."""
 
         def find(connection: sqlite3.Connection) -> list[PassageHit]:
-            return listing.latest(connection, scoped(connection, where), limit, oldest_first=oldest_first)
+            return listing.latest(connection, self._ready(connection, where), limit, oldest_first=oldest_first)
 
         return await self._run(find, [])
 
@@ -155,6 +178,12 @@ class SqliteSnapshot:
     async def counts(self) -> StoreCounts:
         """Return totals."""
         return await self._run(lambda connection: _counts(connection, self._now), StoreCounts(0, 0, 0, 0, 0, 0))
+
+    def _ready(self, connection: sqlite3.Connection, where: SearchFilter) -> Scoped:
+        """Make a filter ready once: every arm of a question asks with the same one."""
+        if where not in self._scoped:
+            self._scoped[where] = scoped(connection, where)
+        return self._scoped[where]
 
 
 def _watermarks(connection: sqlite3.Connection, stage: str) -> dict[tuple[str, int], int]:

@@ -52,6 +52,7 @@ class Matrix:
         size = max(SMALLEST, int(sum(count for _, count, _ in rows) * SPARE))
         self._vectors = np.empty((size, dims), dtype=np.float32)
         self._pids, self._added, self._removed = (np.empty(size, dtype=np.int64) for _ in range(3))
+        self._first_row: dict[int, int] = {}
         self.add(rows, seq)
 
     @property
@@ -83,6 +84,7 @@ class Matrix:
                 continue
             span = slice(self._count, self._count + count)
             self._vectors[span], self._pids[span], self._added[span], self._removed[span] = vectors, pid, seq, NEVER
+            self._first_row[pid] = self._count
             self._count += count
 
     def view(self, seq: int) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.bool_] | None]:
@@ -91,6 +93,18 @@ class Matrix:
         whole = self._gone == 0 and (self._count == 0 or int(added[-1]) <= seq)
         mask = None if whole else (added <= seq) & (removed > seq)
         return self._vectors[: self._count], self._pids[: self._count], mask
+
+    def rows_of(self, pids: Collection[int], seq: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Return the vectors of those of the passages that are here in a snapshot, and whose each is."""
+        rows: list[int] = []
+        for pid in pids:
+            row = self._first_row.get(pid, self._count)
+            while row < self._count and self._pids[row] == pid:
+                rows.append(row)
+                row += 1
+        chosen = np.array(rows, dtype=np.int64)
+        chosen = chosen[(self._added[chosen] <= seq) & (self._removed[chosen] > seq)]
+        return self._vectors[chosen], self._pids[chosen]
 
     def _allocate(self, size: int, dims: int) -> None:
         """Move to arrays of another size; whoever reads the old ones keeps them."""
@@ -108,6 +122,7 @@ class Matrix:
         self._vectors, self._pids, self._added = vectors, pids, added
         self._removed = np.full(len(pids), NEVER, dtype=np.int64)
         self._count, self._gone, self.floor = len(pids), 0, seq
+        self._first_row = dict(zip(reversed(pids.tolist()), range(len(pids) - 1, -1, -1), strict=True))
 
 
 @dataclass(frozen=True)
@@ -127,20 +142,64 @@ class Matrices:
         self._matrices: OrderedDict[tuple[str, int], Matrix] = OrderedDict()
         self._patched: dict[str, tuple[int, str]] = {}
 
-    def search(
-        self, connection: sqlite3.Connection, view: View, query: Vector, where: Scoped, limit: int
+    def catch_up(self, connection: sqlite3.Connection, view: View) -> None:
+        """Make what is loaded ready for a snapshot, unless somebody else is at it: then the search itself will wait."""
+        model = _model(connection)
+        if model is not None and self._lock.acquire(blocking=False):
+            try:
+                self._catch_up(connection, view, model)
+            finally:
+                self._lock.release()
+
+    def score(self, view: View, scopes: Sequence[int], query: Vector) -> "list[Scored] | None":
+        """Compare the query with all rows of the scopes, without a connection; None where one is not loaded or behind."""
+        with self._lock:
+            if self._patched.get(view.tenant, (-1, ""))[0] < view.seq:
+                return None
+            loaded = [self._matrices.get((view.tenant, scope)) for scope in scopes]
+            ready = [matrix for matrix in loaded if matrix is not None and matrix.floor <= view.seq]
+            if len(ready) < len(scopes):
+                return None
+            for scope in scopes:
+                self._matrices.move_to_end((view.tenant, scope))
+            rows = [matrix.view(view.seq) for matrix in ready]
+        return _scored(rows, query)
+
+    def similarities(self, view: View, query: Vector, pids: Collection[int]) -> dict[int, float]:
+        """Return the cosine similarity of those of the passages that are loaded: the best of each one's chunks."""
+        found: dict[int, float] = {}
+        with self._lock:
+            if self._patched.get(view.tenant, (-1, ""))[0] < view.seq:
+                return found
+            parts = [
+                matrix.rows_of(pids, view.seq)
+                for (tenant, _), matrix in self._matrices.items()
+                if tenant == view.tenant and matrix.floor <= view.seq
+            ]
+        for vectors, owners in parts:
+            if len(owners) and vectors.shape[1] == len(query):
+                for pid, similarity in zip(owners.tolist(), cosines(vectors, query).tolist(), strict=True):
+                    found[pid] = max(found.get(pid, -np.inf), similarity)
+        return found
+
+    def search(  # noqa: PLR0917 - a search, and what of it was done before
+        self,
+        connection: sqlite3.Connection,
+        view: View,
+        query: Vector,
+        where: Scoped,
+        limit: int,
+        scored: "list[Scored] | None" = None,
     ) -> list[PassageHit]:
-        """Return the passages nearest to the query that pass the filter, ties by passage id. Exact."""
+        """Return the passages nearest to the query that pass the filter, ties by passage id. Exact.
+
+        ``scored``: what `score` returned for the filter's scopes, if anything.
+        """
         model = _model(connection)
         if model is None or limit < 1:
             return []
-        scored = [
-            (vectors, pids, np.where(mask, scores, -np.inf) if mask is not None else scores)
-            for scope in where.scope_ids
-            for vectors, pids, mask in [self._rows(connection, view, scope, model)]
-            if len(pids) and vectors.shape[1] == len(query)
-            for scores in [vectors @ query]
-        ]
+        if scored is None:
+            scored = _scored([self._rows(connection, view, scope, model) for scope in where.scope_ids], query)
         total = sum(len(pids) for _, pids, _ in scored)
         count = 2 * limit
         while True:
@@ -229,7 +288,18 @@ def similarities(connection: sqlite3.Connection, query: Vector, pids: Collection
     }
 
 
+Seen = tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.bool_] | None]
 Scored = tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.float32]]
+
+
+def _scored(rows: Sequence[Seen], query: Vector) -> list[Scored]:
+    """Compare the query with rows: those that a snapshot does not have score -inf."""
+    return [
+        (vectors, pids, np.where(mask, scores, -np.inf).astype(np.float32) if mask is not None else scores)
+        for vectors, pids, mask in rows
+        if len(pids) and vectors.shape[1] == len(query)
+        for scores in [vectors @ query]
+    ]
 
 
 def _nearest(connection: sqlite3.Connection, scored: Sequence[Scored], query: Vector, count: int) -> list[Candidate]:
