@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
+from ingest.vocabulary import holds_any
+
 _MONTHS: Final = {
     name: number
     for number, names in enumerate(
@@ -58,8 +60,8 @@ _FORMS: Final = tuple(
         r"\b(?P<hour>1[0-2]|[1-9])\s?(?P<half>am|pm)\b",
     )
 )
-_HINT: Final = re.compile(r"\d|\b(?:" + "|".join((*_MONTHS, *_WEEKDAYS)) + r")\b", re.IGNORECASE)
-"""Most sentences hold nothing of the kind, and one search says so."""
+_DIGIT: Final = re.compile(r"\d")
+_NAMES: Final = frozenset({*_MONTHS, *_WEEKDAYS})
 _CAPITALISED: Final = frozenset(
     {"may", "march", "mar", "mon", "tue", "wed", "thu", "fri", "sat", "sun", "sep", "dec", "jan"}
 )
@@ -94,8 +96,8 @@ class Day:
 
 def find_days(text: str) -> tuple[Day, ...]:
     """Find dates in order of a sentence; the longest form at a place counts."""
-    if not _HINT.search(text):
-        return ()
+    if not _DIGIT.search(text) and not holds_any(text, _NAMES):
+        return ()  # most sentences hold nothing of the kind
     found: list[Day] = []
     for form in _FORMS:
         for match in form.finditer(text):

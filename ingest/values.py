@@ -5,6 +5,8 @@ import re
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from ingest.vocabulary import holds_any
+
 APPROXIMATE: Final = 0.15
 """'About 100' and 110 agree: a careful reader gives 'about' some fifteen percent either way."""
 
@@ -153,7 +155,7 @@ def find_quantities(text: str, taken: tuple[tuple[int, int], ...] = ()) -> tuple
     spans = tuple((quantity.start, quantity.end) for quantity in found) + taken
     found += [
         quantity
-        for match in _WORD_NUMBER.finditer(text)
+        for match in (_WORD_NUMBER.finditer(text) if holds_any(text, _WORDS.keys()) else ())
         if not _overlaps(match.span(), spans) and (quantity := _from_word(text, match)) is not None
     ]
     return tuple(sorted(found, key=lambda quantity: quantity.start))

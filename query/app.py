@@ -28,6 +28,7 @@ from query.routes_explain import EXPLAIN
 from query.routes_feed import FEED
 from query.routes_graph import GRAPH
 from query.routes_health import HEALTH, release
+from query.routes_page import PAGE
 from query.routes_plans import PLANS
 from query.routes_status import STATUS
 from query.routes_trace import TRACE
@@ -36,7 +37,19 @@ from query.stream import Desk, StreamTimes
 from shared.errors import CortexError
 from shared.settings import Settings
 
-ENDPOINTS: tuple[Endpoint, ...] = (*CONTEXT, *EXPLAIN, *UNITS, *GRAPH, *EVENTS, *TRACE, *FEED, *PLANS, *STATUS, *HEALTH)
+ENDPOINTS: tuple[Endpoint, ...] = (
+    *CONTEXT,
+    *EXPLAIN,
+    *UNITS,
+    *GRAPH,
+    *EVENTS,
+    *TRACE,
+    *FEED,
+    *PLANS,
+    *STATUS,
+    *HEALTH,
+    *PAGE,
+)
 """Every route; more exact paths stand before those that take the rest of the path."""
 
 

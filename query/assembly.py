@@ -152,9 +152,9 @@ class Assembly:
         self, inquiry: Inquiry, stages: Stages, vector: asyncio.Task[Vector], watch: Watch | None
     ) -> AsyncGenerator[StreamEvent, None]:
         question = inquiry.question
-        intent = detect_intent(inquiry.text)
-        async with self._opener.open(inquiry, stages, intent.purpose, vector) as opening:
-            intent = await self._settled(intent, inquiry, vector)
+        first = detect_intent(inquiry.text)
+        async with self._opener.open(inquiry, stages, first.purpose, vector) as opening:
+            intent = await self._settled(first, inquiry, vector)
             yield stages.intent(intent)
 
             opened = await opening
@@ -165,7 +165,9 @@ class Assembly:
             )
             yield EntitiesEvent(entities=entities, **stages.lap())
 
-            weights = weigh(inquiry, intent.purpose, opened.memberships, graph)
+            weights = opened.weights
+            if intent.purpose != first.purpose:
+                weights = weigh(inquiry, intent.purpose, opened.memberships, graph)
             watermarks, lost = await stages.within(self._watermarks(inquiry.tenant, opened.stored))
             yield WeightsEvent(scope_weights=weights, watermarks=watermarks, stale=opened.stale, **stages.lap(lost))
 

@@ -114,8 +114,10 @@ class FeedHub:
             await anyio.sleep_forever()
 
     @asynccontextmanager
-    async def join(self, tenant: str, principal: str | None, after: str | None) -> AsyncIterator["Seat"]:
-        """Listen; with ``after``, from that id on. Raises Overloaded."""
+    async def join(
+        self, tenant: str, principal: str | None, after: str | None, recent: int = 0
+    ) -> AsyncIterator["Seat"]:
+        """Listen; with ``after``, from that id on, else beginning with so much ``recent`` news. Raises Overloaded."""
         if self.readers >= self._most:
             raise Overloaded(f"{self._most} readers are at the feed already")
         reader = Reader(principal, self._queue)
@@ -125,7 +127,7 @@ class FeedHub:
             if tail is not None:
                 tail.readers.add(reader)
                 await tail.settled(OPEN_S)
-            yield Seat(reader, tail, after)
+            yield Seat(reader, tail, after, recent)
         finally:
             self.readers -= 1
             if tail is not None:
@@ -147,10 +149,11 @@ class FeedHub:
 class Seat:
     """A reader's place: what was there before he came, then what comes."""
 
-    def __init__(self, reader: Reader, tail: "_Tail | None", after: str | None) -> None:
+    def __init__(self, reader: Reader, tail: "_Tail | None", after: str | None, recent: int) -> None:
         self.reader = reader
         self._tail = tail
         self._after = after
+        self._recent = recent
         self._joined = tail.cursor if tail is not None else None
 
     async def events(self) -> AsyncGenerator[Told, None]:
@@ -168,10 +171,12 @@ class Seat:
             yield await self.reader.take()
 
     async def _from_before(self, tail: "_Tail", joined: str) -> AsyncIterator[Told]:
-        if self._after is None:
-            yield Told(OpenEvent(live=True), joined)
-            return
         try:
+            if self._after is None:
+                yield Told(OpenEvent(live=True), joined)
+                for told in await tail.lately(joined, self.reader.principal, self._recent):
+                    yield told
+                return
             resumed = await tail.board.follows(tail.tenant, self._after)
             yield Told(OpenEvent(live=True, resumed=resumed), self._after if resumed else joined)
             if not resumed:
@@ -229,6 +234,14 @@ class _Tail:
             for one in told:
                 yield one
             after = entries[-1].id
+
+    async def lately(self, until: str, principal: str | None, limit: int) -> list[Told]:
+        """Return the newest that a principal may read, of the last PAGE entries up to an id."""
+        entries = await self.board.latest(self.tenant, until, PAGE) if limit else []
+        if not entries:
+            return []
+        async with self._store.snapshot(self.tenant) as snapshot:
+            return (await tell(snapshot, principal, entries))[-limit:]
 
     async def _step(self) -> None:
         if self.cursor is None:

@@ -53,11 +53,12 @@ class FeedDesk:
 
 @dataclass(frozen=True)
 class Listening:
-    """Who reads, and after which id."""
+    """Who reads, and after which id, or with how much of what came last."""
 
     tenant: str
     principal: str | None
     after: str | None
+    recent: int
     request_id: str
 
 
@@ -78,7 +79,7 @@ class FeedStream(Response):
         who = self._who
         failure: list[Exception] = []
         try:
-            async with self._desk.hub.join(who.tenant, who.principal, who.after) as seat:
+            async with self._desk.hub.join(who.tenant, who.principal, who.after, who.recent) as seat:
                 self._desk.metrics.feed_readers.inc()
                 try:
                     async with anyio.create_task_group() as group:

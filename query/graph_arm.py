@@ -70,12 +70,14 @@ class _Reach:
     ranked: dict[int, float] = field(default_factory=lambda: defaultdict(float))
 
     def strongest(self, limit: int) -> list[Reached]:
-        reached = [
-            Reached(hit, self.handed.get(passage, 0.0), self.ranked.get(passage, 0.0))
-            for passage, hit in self.hits.items()
+        strength = {
+            passage: self.handed.get(passage, 0.0) + RANK_SHARE * self.ranked.get(passage, 0.0) for passage in self.hits
+        }
+        best = sorted((-strong, passage) for passage, strong in strength.items() if strong > 0)[:limit]
+        return [
+            Reached(self.hits[passage], self.handed.get(passage, 0.0), self.ranked.get(passage, 0.0))
+            for _, passage in best
         ]
-        reached.sort(key=lambda one: (-(one.handed + RANK_SHARE * one.ranked), one.hit.passage_id))
-        return [one for one in reached if one.handed + one.ranked > 0][:limit]
 
 
 async def expand(

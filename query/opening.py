@@ -28,12 +28,15 @@ GRAPH_SHARE: Final = 0.25
 
 @dataclass(frozen=True)
 class Opened:
-    """What a question works with; ``stored``: the watermarks, ``stale``: the write it waited for is not in it."""
+    """What a question works with; ``stored``: the watermarks, ``stale``: the write it waited for is not in it;
+    ``weights``: for the purpose as the rules read it.
+    """
 
     snapshot: Snapshot
     stale: bool
     graph: GraphSnapshot
     memberships: Sequence[Membership]
+    weights: tuple[ScopeWeight, ...]
     stored: dict[tuple[str, int], int]
     arms: RunningArms
 
@@ -89,7 +92,7 @@ class Opener:
             graph_deadline=now + self.search_s,
             switched_on=self.arms,
         )
-        return Opened(snapshot, stale, graph, memberships, stored, retrieval.start(vector))
+        return Opened(snapshot, stale, graph, memberships, weights, stored, retrieval.start(vector))
 
     async def _fresh_snapshot(self, inquiry: Inquiry, stages: Stages, stack: AsyncExitStack) -> tuple[Snapshot, bool]:
         """Open the question's snapshot once its write is searchable; after ``wait_ms`` take what is there and say so."""

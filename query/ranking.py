@@ -8,7 +8,7 @@ from query.arms import GRAPH, VECTOR, arm_weights
 from query.boosts import BoostBasis, identifiers_in
 from query.conflicts import contested_ids, read_contradictions
 from query.duplicates import merge_duplicates
-from query.fuse import Candidate, best_passages, candidates_of, fuse_ranks, lift_by_graph, rank_candidates, result_of
+from query.fuse import Candidate, best_passages, candidates_of, lift_by_graph, rank_candidates, result_of
 from query.gate import FAR, Verdict, judge
 from query.inquiry import Inquiry
 from query.offload import offload
@@ -58,8 +58,7 @@ async def rank(
     question = inquiry.question
     readable = frozenset(weight.scope for weight in weights)
     weighed = arm_weights(intent.purpose, found.arms.get(VECTOR, ()))
-    direct = fuse_ranks({result.arm: result.hits for result in found.base}, weighed)
-    fused = lift_by_graph(direct, found.reached, weighed[GRAPH])
+    fused = lift_by_graph(found.direct, found.reached, weighed[GRAPH])
     shaped = intent.format is not AnswerFormat.DEFAULT
     order = best_passages(fused, max(POOL + POOL_A_RESULT * question.limit, 2 * WIDE if shaped else 0))
     ids = {hit.passage_id: hit.unit_ids for hits in found.arms.values() for hit in hits}

@@ -11,6 +11,7 @@ from query.arms import ALL_ARMS, GRAPH, KEYWORD, VECTOR, arm_weights
 from query.fuse import best_passages, fuse_ranks
 from query.graph_arm import SEEDS, Nearness, Reached, expand
 from query.search import DEPTH, ArmResult, SearchPlan, search_arm
+from query.terms import Term
 from schemas.answers import EntityMatch, LostSource
 from schemas.intent import Purpose
 from schemas.stream import EarlyHit
@@ -31,11 +32,13 @@ EARLY_CHARS: Final = 300
 @dataclass(frozen=True)
 class Found:
     """What the arms brought. ``vector`` None: the question could not be embedded. ``base``: the arms that
-    stand alone; ``reached``: what the graph leads to from their hits; ``near``: cosines that were come by on the way.
+    stand alone, ``direct``: their ranks, fused; ``reached``: what the graph leads to from their hits; ``near``: cosines
+    that were come by on the way.
     """
 
     arms: Mapping[str, Sequence[PassageHit]]
     base: tuple[ArmResult, ...]
+    direct: Mapping[int, tuple[Term, ...]]
     reached: tuple[Reached, ...]
     lost: tuple[LostSource, ...]
     vector: Vector | None
@@ -78,8 +81,8 @@ class Retrieval:
     async def expand(
         self,
         base: Sequence[ArmResult],
+        direct: Mapping[int, tuple[Term, ...]],
         entities: Sequence[EntityMatch],
-        purpose: Purpose,
         vector: Vector | None,
         near: dict[int, float],
     ) -> tuple[tuple[Reached, ...], tuple[LostSource, ...]]:
@@ -94,9 +97,7 @@ class Retrieval:
         left = max(0.0, self.graph_deadline - self.plan.clock.monotonic())
         try:
             async with asyncio.timeout(left):
-                arms = {result.arm: result.hits for result in base}
-                fused = fuse_ranks(arms, arm_weights(purpose, arms.get(VECTOR, ())))
-                best = best_passages(fused, SEEDS)
+                best = best_passages(direct, SEEDS)
                 by_id = {hit.passage_id: hit for result in reversed(base) for hit in result.hits}
                 units = await self.snapshot.units({by_id[passage].unit_ids[0] for passage in best})
                 seeds = [
@@ -153,10 +154,13 @@ class RunningArms:
         if self.embedding.done() and not self.embedding.cancelled() and self.embedding.exception() is None:
             vector = self.embedding.result()
         near = {hit.passage_id: hit.score for hit in both[1].hits}
-        reached, lost = await self.retrieval.expand(base, entities, purpose, vector, near)
+        arms: dict[str, Sequence[PassageHit]] = {result.arm: result.hits for result in base}
+        direct = fuse_ranks(arms, arm_weights(purpose, arms.get(VECTOR, ())))
+        reached, lost = await self.retrieval.expand(base, direct, entities, vector, near)
         return Found(
-            arms={**{result.arm: result.hits for result in base}, GRAPH: tuple(one.hit for one in reached)},
+            arms={**arms, GRAPH: tuple(one.hit for one in reached)},
             base=base,
+            direct=direct,
             reached=reached,
             lost=(*(source for result in base for source in result.lost), *lost),
             vector=vector,

@@ -22,6 +22,9 @@ class FeedParameters(TenantOnly):
     after: Annotated[str, Field(max_length=41)] | None = Field(
         default=None, description="an id of an earlier feed, where the header Last-Event-ID cannot be sent"
     )
+    recent: Annotated[int, Field(ge=0, le=100)] = Field(
+        default=0, description="begin with so much of what came last, where no id is given"
+    )
 
 
 async def feed(call: Call) -> Response:
@@ -36,6 +39,7 @@ async def feed(call: Call) -> Response:
         tenant=call.who.tenant,
         principal=call.who.asks_as(call.parameters.principal),
         after=after,
+        recent=call.parameters.recent,
         request_id=call.request_id,
     )
     return FeedStream(call.state["feed"], listening)

@@ -1,18 +1,19 @@
 """The service about itself: health, readiness, figures, its description, and a first page."""
 
-import html
 import json
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
 import anyio
 from pydantic import Field
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
 from query import metrics as exposition
 from query.access import Right
 from query.endpoint import JSON_TYPE, Call, Endpoint, Reply, json_response
 from query.parts import Parts
+from query.routes_page import HTML
+from query.routes_page import page as page_for_people
 from schemas.base import Record
 from shared.errors import CortexError
 
@@ -111,7 +112,9 @@ async def asyncapi(call: Call) -> Response:
 
 
 async def index(call: Call) -> Response:
-    """Say what this is and where to go."""
+    """Give people the page, and programs what this is and where to go."""
+    if HTML in call.request.headers.get("accept", ""):
+        return page_for_people(call.request)
     trusted = call.state["access"].trusts_everybody
     page = Index(
         what="a live knowledge service: events go in, cited answers come out",
@@ -124,24 +127,7 @@ async def index(call: Call) -> Response:
         ),
         addresses=dict(call.request.app.state.addresses),
     )
-    if "text/html" in call.request.headers.get("accept", ""):
-        return HTMLResponse(
-            _html(page), headers={"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
-        )
     return json_response(page)
-
-
-def _html(page: Index) -> str:
-    rows = "".join(
-        f"<tr><td><code>{html.escape(address)}</code></td><td>{html.escape(words)}</td></tr>"
-        for address, words in page.addresses.items()
-    )
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Cortex</title>'
-        "<style>body{font:16px/1.5 system-ui;max-width:56rem;margin:2rem auto;padding:0 1rem}td{padding:.2rem .8rem}</style>"
-        f"<h1>Cortex {html.escape(page.version)}</h1><p>{html.escape(page.what)}.</p>"
-        f"<p>{html.escape(page.access)}.</p><table>{rows}</table></html>"
-    )
 
 
 def release() -> str:
@@ -155,7 +141,7 @@ def release() -> str:
 _PROMETHEUS = "text/plain"
 
 HEALTH = (
-    Endpoint("GET", "/", index, "What this is", (Reply(200, "a first page", {JSON_TYPE: Index, "text/html": None}),)),
+    Endpoint("GET", "/", index, "What this is", (Reply(200, "a first page", {JSON_TYPE: Index, HTML: None}),)),
     Endpoint(
         "GET", "/healthz", healthz, "Whether the process lives",
         (

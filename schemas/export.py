@@ -8,6 +8,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from schemas.answers import Answer, KnownUnit
 from schemas.events import event_schema
+from schemas.explanations import Explanation, Trace
 from schemas.feed import FeedEvent
 from schemas.graph import Contribution
 from schemas.messages import Receipt, StageMessage
@@ -24,11 +25,13 @@ MODELS: dict[str, type[BaseModel]] = {
     "answer": Answer,
     "contribution": Contribution,
     "event-status": EventStatus,
+    "explanation": Explanation,
     "known-unit": KnownUnit,
     "problem": Problem,
     "question": Question,
     "receipt": Receipt,
     "stage-message": StageMessage,
+    "trace": Trace,
     "unit": Unit,
 }
 

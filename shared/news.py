@@ -60,6 +60,10 @@ class NewsBoard(Protocol):
         """Return the oldest entries with after < id <= until."""
         ...
 
+    async def latest(self, tenant: str, until: str, limit: int) -> list[Entry]:
+        """Return the newest entries with id <= until, oldest of them first."""
+        ...
+
     async def wait(self, tenant: str, after: str, limit: int, wait_s: float) -> list[Entry]:
         """Return the oldest entries after an id; where there are none, wait for one up to ``wait_s``."""
         ...

@@ -10,6 +10,7 @@ from shared.errors import DataFolderError, DiskFull, FolderReadOnly
 
 BUSY_S: Final = 10.0  # a writer's commit, or a checkpoint, may be waited for
 FAULTS_SHOWN: Final = 10
+OLDEST: Final = (3, 38, 0)  # RETURNING, json_each without an extension, unixepoch
 
 
 def copy_file(source: Path, target: Path) -> None:
@@ -47,6 +48,24 @@ def largest(path: Path, table: str, column: str) -> int:
             return -1
         row = connection.execute(f'SELECT coalesce(max("{column}"), -1) FROM "{table}"').fetchone()  # noqa: S608 - constants
         return int(row[0])
+
+
+def last(path: Path, table: str, column: str, by: str) -> int | None:
+    """Return a column of the row with the largest key ``by``, None where there is none. Raises DataFolderError."""
+    with _translated(path, path), closing(_open(path)) as connection:
+        query = f'SELECT "{column}" FROM "{table}" ORDER BY "{by}" DESC LIMIT 1'  # noqa: S608 - constants
+        row = connection.execute(query).fetchone()
+        return None if row is None else int(row[0])
+
+
+def engine() -> tuple[str, bool]:
+    """Return SQLite's version, and whether it can search full text as we need it."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        try:
+            connection.execute("CREATE VIRTUAL TABLE words USING fts5 (word)")
+        except sqlite3.Error:
+            return sqlite3.sqlite_version, False
+    return sqlite3.sqlite_version, sqlite3.sqlite_version_info >= OLDEST
 
 
 def _open(path: Path) -> sqlite3.Connection:

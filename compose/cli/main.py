@@ -146,6 +146,62 @@ def status(url: Url = URL, token: Token = None, tenant: Tenant = TENANT, as_json
     raise typer.Exit(run_status(url=url, token=token, tenant=tenant, as_json=as_json))
 
 
+@feed.command("git")
+def feed_git(
+    path: Annotated[str, typer.Argument(help="A git repository, or a folder in one.")],
+    scope: Annotated[str, typer.Option(help="Scope of what is published: LEVEL/ENTITY.")] = "organization/org",
+    name: Annotated[
+        str | None, typer.Option(help="Name of the feed; default: the repository's folder. Ids begin with it.")
+    ] = None,
+    ref: Annotated[str, typer.Option(help="Branch, tag or commit whose history is read.")] = "HEAD",
+    since: Annotated[
+        str | None, typer.Option(help="Only commits since then, e.g. 2026-03-01 or '6 months ago'.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the newest so many commits.")] = None,
+    documents: Annotated[bool, typer.Option("--docs/--no-docs", help="Also the documents that are committed.")] = True,
+    data_dir: Annotated[
+        str, typer.Option(envvar="CORTEX_DATA_DIR", help="Where the feed keeps what it published.")
+    ] = ".cortex",
+    wait: Annotated[bool, typer.Option("--wait", help="Return when everything is searchable.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Go on whenever the history changes, until Ctrl-C.")] = False,
+    interval: Annotated[float, typer.Option(min=0.5, max=3600, help="Seconds between looks with --watch.")] = 5.0,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Name what was not published, and why.")] = False,
+    url: Url = URL,
+    token: Token = None,
+    tenant: Tenant = TENANT,
+    as_json: Json = False,
+) -> None:
+    """Publish a repository's history: commits, who works on what, and its documents. A second run publishes only changes.
+
+    Commits become error fixes, decisions, patterns or context; authors people, files modules. What was rewritten away is
+    retracted. What holds a secret is not published: it is counted, and --verbose says where it is, never what.
+    """
+    from compose.cli.feed_git import Options, run_feed_git  # noqa: PLC0415
+
+    raise typer.Exit(
+        run_feed_git(
+            Options(
+                path=path,
+                scope=scope,
+                name=name,
+                ref=ref,
+                since=since,
+                limit=limit,
+                documents=documents,
+                data_dir=data_dir,
+                wait=wait,
+                watch=watch,
+                interval_s=interval,
+                verbose=verbose,
+                url=url,
+                token=token,
+                tenant=tenant,
+                as_json=as_json,
+            )
+        )
+    )
+
+
 @feed.command("docs")
 def feed_docs(
     path: Annotated[str, typer.Argument(help="A folder of Markdown and text, or one file.")],
@@ -288,10 +344,12 @@ def init(
 
 def run() -> None:
     """Run the command line: failures are one clear line and an exit code, never a traceback."""
+    from compose.cli.care import register  # noqa: PLC0415 - it uses the options above
     from compose.cli.client import ProblemError, UnreachableError  # noqa: PLC0415
     from compose.cli.render import tell_problem  # noqa: PLC0415
     from shared.errors import CortexError  # noqa: PLC0415
 
+    register(app)
     try:
         app()
     except UnreachableError as error:

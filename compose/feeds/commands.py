@@ -7,13 +7,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from compose.feeds.documents import Document
-from compose.feeds.markdown import FENCE, title_of
+from compose.feeds.markdown import title_of
 
 COMMAND_CHARS: Final = 4_000  # of one block; a longer one is a program
 LEAD_CHARS: Final = 400
 _SHELLS: Final = frozenset(
     {"sh", "bash", "shell", "zsh", "console", "shell-session", "shellsession", "terminal", "fish"}
 )
+_BLOCK: Final = re.compile(
+    r"^ {0,3}(?P<mark>`{3,}|~{3,})[ \t]*(?P<language>[^\n`]*)\n(?P<code>.*?)(?:^ {0,3}(?P=mark)[`~]*[ \t]*$|\Z)"
+    r"|(?:^(?: {4}|\t)[^\n]*\S[^\n]*(?:\n|\Z))+",
+    re.MULTILINE | re.DOTALL,
+)
+"""A fenced block, or lines that are indented by four."""
 _PROMPT: Final = re.compile(r"^\s*\$ \S")
 _PROGRAMS: Final = frozenset({"make", "git", "curl", "wget", "pip", "pip3", "pipx", "uv", "npm", "npx", "yarn", "pnpm", "docker",
     "docker-compose", "podman", "kubectl", "helm", "cargo", "go", "python", "python3", "node", "ruby", "bundle", "java", "mvn",
@@ -38,7 +44,7 @@ def find_commands(document: Document) -> Iterator[Command]:
     for part in document.parts:
         title = title_of(part, document.title)
         for lead, block in _blocks(part.text):
-            text = f"{lead[-LEAD_CHARS:]}\n\n{block[:COMMAND_CHARS]}".strip()
+            text = f"{_last_words(lead)}\n\n{block[:COMMAND_CHARS]}".strip()
             key = hashlib.sha256(f"{title}\x1e{text}".encode()).hexdigest()[:16]
             if key not in seen:
                 seen.add(key)
@@ -46,32 +52,23 @@ def find_commands(document: Document) -> Iterator[Command]:
 
 
 def _blocks(text: str) -> Iterator[tuple[str, str]]:
-    """Yield (paragraph before, commands). Blank lines end an indented block and a paragraph, but not a fenced block."""
-    lead: list[str] = []
-    block: list[str] = []
-    fence: re.Match[str] | None = None
-    for line in [*text.splitlines(), ""]:
-        marker = FENCE.match(line)
-        if fence is not None:
-            if marker and marker[1][0] == fence[1][0] and len(marker[1]) >= len(fence[1]):
-                if _is_shell(fence.string[fence.end() :].strip().lower(), block):
-                    yield " ".join(lead), "\n".join(block)
-                fence, block = None, []
-            else:
-                block.append(line)
-            continue
-        if block and not line.startswith("    "):
-            if _is_shell("", block):
-                yield " ".join(lead), "\n".join(block)
-            block = []
-        if marker:
-            fence = marker
-        elif line.startswith("    ") and line.strip():
-            block.append(line[4:])
-        elif line.strip():
-            lead = [*lead[-5:], line.strip()] if lead and lead[-1] else [line.strip()]
-        elif lead and lead[-1]:
-            lead = [*lead, ""]
+    """Yield (words before, commands) of each block that holds commands."""
+    before = 0
+    for match in _BLOCK.finditer(text):
+        lead = " ".join(text[before : match.start()].split())
+        before = match.end()
+        block = match["code"] if match["mark"] else re.sub(r"^(?: {4}|\t)", "", match[0], flags=re.MULTILINE)
+        if _is_shell((match["language"] or "").strip().lower(), block.splitlines()):
+            yield lead, block.strip("\n")
+
+
+def _last_words(lead: str) -> str:
+    """Return the last sentences of a text that fit LEAD_CHARS, or its last words."""
+    if len(lead) <= LEAD_CHARS:
+        return lead
+    cut = lead[-LEAD_CHARS:]
+    start = re.search(r"(?<=[.!?:])\s+(?=\S)", cut[: -LEAD_CHARS // 4]) or re.search(r"\s", cut)
+    return cut[start.end() :] if start else cut
 
 
 def _is_shell(language: str, block: list[str]) -> bool:
@@ -79,12 +76,14 @@ def _is_shell(language: str, block: list[str]) -> bool:
     if not lines:
         return False
     name = re.split(r"[\s{,]", language, maxsplit=1)[0]
-    return name in _SHELLS or (not name and all(_is_command(line) for line in lines))
+    if name:
+        return name in _SHELLS
+    own = [line for line in lines if not line.startswith((" ", "\t", "#"))]  # the others go on, or comment
+    return bool(own) and all(_is_command(line) for line in own)
 
 
 def _is_command(line: str) -> bool:
-    """Say whether a line is a command, a comment, or goes on from one before it."""
-    if _PROMPT.match(line) or line.lstrip().startswith("#") or line.startswith((" ", "\t")):
+    if _PROMPT.match(line):
         return True
     start = _STARTS.match(line)
     return start is not None and (

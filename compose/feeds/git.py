@@ -6,7 +6,9 @@ grew, the walk begins after the last tip; when it was rewritten, everything is w
 retracted. Ids are made of commits, so sending anything again changes nothing.
 """
 
+import hashlib
 import itertools
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -24,8 +26,9 @@ from compose.feeds.git_graph import Tally, changes, declarations
 from compose.feeds.git_log import Commit, read_commits, window
 from compose.feeds.git_people import is_bot
 from compose.feeds.git_state import EDITIONS, RULES, GitState
-from compose.feeds.git_units import commit_unit, read_message, reason_to_skip, secrets_in, unit_id
+from compose.feeds.git_units import Message, commit_unit, read_message, reason_to_skip, secrets_in, unit_id
 from compose.feeds.secrets import Withheld
+from schemas import limits
 from schemas.events import parse_event
 from schemas.positions import Position
 from schemas.status import Accepted
@@ -34,6 +37,12 @@ from shared.errors import Fault, InvalidInput
 BATCH: Final = 200  # events in one call: progress moves, and what a cut-off run repeats is little
 NAMED: Final = 1_000  # withheld and refused commits that are listed; beyond, they are counted
 FEED_CHARS: Final = 100  # of a feed's encoded name: ids hold it and a commit's hash
+
+_SINCE: Final = re.compile(
+    r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?(?:Z|[+-]\d{2}:?\d{2})?)?"
+    r"|\d{1,5}[ .](?:hour|day|week|month|year)s?(?:[ .]ago)?"
+)
+"""git itself takes any word for a date, and reads it as now."""
 
 Publish = Callable[[Iterator[dict[str, Any]]], list[Accepted]]
 
@@ -97,7 +106,14 @@ def tip_of(git: Git, ref: str) -> str | None:
 
 
 def feed_git(
-    git: Git, feed: GitFeed, state: GitState, manifest: Manifest, service: Service, publish: Publish, progress: Progress
+    git: Git,
+    feed: GitFeed,
+    state: GitState,
+    manifest: Manifest,
+    *,
+    service: Service,
+    publish: Publish,
+    progress: Progress,
 ) -> GitOutcome:
     """Publish what a repository's history says that was not published before, and retract what is gone.
 
@@ -107,6 +123,8 @@ def feed_git(
         raise InvalidInput(
             faults=(Fault("name", "the feed's name is too long", f"{FEED_CHARS} characters when encoded"),)
         )
+    if feed.since is not None and not _SINCE.fullmatch(feed.since.strip()):
+        raise InvalidInput(faults=(Fault("since", f"{feed.since!r} is no date", "2026-03-01, or '6 months ago'"),))
     return _Run(git, feed, state, manifest, service, publish, progress).run()
 
 
@@ -123,6 +141,7 @@ class _Run:
     progress: Progress
     outcome: GitOutcome = field(default_factory=GitOutcome)
     dates: dict[str, datetime] = field(default_factory=dict)
+    unwanted: set[bytes] = field(default_factory=set)
 
     def run(self) -> GitOutcome:
         tip = self.outcome.tip = tip_of(self.git, self.feed.ref)
@@ -133,8 +152,8 @@ class _Run:
         revisions, known = self._plan(tip, boundary)
         total = int(self.git.text("rev-list", "--count", *window(self.feed.since, self.feed.limit), *revisions, "--"))
         self._walk(revisions, known, boundary, total)
-        if known is not None:
-            self._retract_vanished(known, tip, is_shallow=bool(boundary))
+        if known:
+            self._retract_vanished(tip, is_shallow=bool(boundary))
         self._declare(tip)
         if self.feed.documents:
             self._feed_documents(tip)
@@ -212,8 +231,6 @@ class _Run:
                     accepted.append((commit.sha, int(event["data"]["revision"])))
             self._send(events, commits=True)
             self.state.add_published(accepted)
-            if known is not None:
-                known.update((bytes.fromhex(sha), revision) for sha, revision in accepted)
             done += len(batch)
             self.progress(done, total)
 
@@ -223,13 +240,9 @@ class _Run:
         persons = self._persons(commit, message.co_authors)
         self.state.tally.count(commit, persons)
         self._note_dates(commit)
-        reason = reason_to_skip(commit, message)
-        if reason is not None:
-            self.outcome.skipped[reason] += 1
-            return None
-        kinds = secrets_in(commit)
-        if kinds:
-            self._withhold(commit, kinds)
+        if self._is_left_out(commit, message):
+            if known:
+                self.unwanted.add(bytes.fromhex(commit.sha))
             return None
         revision = max(self.state.edition, self.state.retracted.get(commit.sha, -1) + 1)
         if known is not None and known.get(bytes.fromhex(commit.sha)) == revision:
@@ -251,6 +264,17 @@ class _Run:
         if self.feed.documents and commit.at is not None:
             self.dates.update((one.path, commit.at) for one in commit.files if is_fed(one.path))
 
+    def _is_left_out(self, commit: Commit, message: Message) -> bool:
+        """Say whether a commit is skipped or withheld, and note why."""
+        reason = reason_to_skip(commit, message)
+        if reason is not None:
+            self.outcome.skipped[reason] += 1
+            return True
+        kinds = secrets_in(commit)
+        if kinds:
+            self._withhold(commit, kinds)
+        return bool(kinds)
+
     def _withhold(self, commit: Commit, kinds: tuple[str, ...]) -> None:
         self.outcome.withheld_commits += 1
         if len(self.outcome.withheld) < NAMED:
@@ -267,22 +291,24 @@ class _Run:
             return None
         return event
 
-    def _retract_vanished(self, known: dict[bytes, int], tip: str, *, is_shallow: bool) -> None:
-        """Withdraw commits that no ref reaches any more. A branch that is merely not checked out stays."""
-        if is_shallow or not known:
-            return
-        gone = dict(known)
-        for sha in self.git.stream("log", "-z", "--format=%H", "--all", tip, "--"):
-            gone.pop(bytes.fromhex(sha.decode("ascii").strip()), None)
+    def _retract_vanished(self, tip: str, *, is_shallow: bool) -> None:
+        """Withdraw commits that no ref reaches any more, and those that the rules let through once and no longer do.
+
+        A branch that is merely not checked out stays.
+        """
+        known = self.state.published()
+        gone = {} if is_shallow else dict(known)
+        for line in self.git.stream("log", "-z", "--format=%H", "--all", tip, "--"):
+            gone.pop(bytes.fromhex(line.decode("ascii").strip()), None)
+        gone |= {sha: known[sha] for sha in self.unwanted & known.keys()}
         events = []
-        for sha_bytes, revision in sorted(gone.items()):
-            sha = sha_bytes.hex()
-            unit = unit_id(self.feed.name, sha)
+        for commit, revision in sorted(gone.items()):
+            unit = unit_id(self.feed.name, commit.hex())
             data = {"id": unit, "revision": revision, "reason": "the commit is gone from the repository"}
             events.append(self._event("unit.retracted", f"{unit}@{revision}-", data))
-            self.state.retracted[sha] = revision
-            del known[sha_bytes]
-        self._send(events)
+            self.state.retracted[commit.hex()] = revision
+            del known[commit]
+        self._send_some(iter(events))
         self.outcome.retracted += len(events)
         if gone:
             self.state.replace_published(known)
@@ -325,8 +351,20 @@ class _Run:
             self.outcome.kinds.update(event["data"]["type"] for event in events)
 
     def _event(self, kind: str, event_id: str, data: dict[str, Any]) -> dict[str, Any]:
-        envelope = {"specversion": "1.0", "id": event_id[-200:], "source": self.feed.source, "tenant": self.feed.tenant}
+        envelope = {
+            "specversion": "1.0",
+            "id": _bounded(event_id),
+            "source": self.feed.source,
+            "tenant": self.feed.tenant,
+        }
         return {**envelope, "type": kind, "data": data}
+
+
+def _bounded(event_id: str) -> str:
+    """Return an event's id within its limit: the beginning of a longer one gives way to a hash of the whole."""
+    if len(event_id) <= limits.ID_CHARS:
+        return event_id
+    return f"{hashlib.sha256(event_id.encode()).hexdigest()[:16]}-{event_id[17 - limits.ID_CHARS :]}"
 
 
 def _declaration_id(data: dict[str, Any], revision: int, kind: str) -> str:

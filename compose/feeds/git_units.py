@@ -115,7 +115,7 @@ def commit_unit(
 
 
 def main_files(files: Sequence[Change]) -> list[str]:
-    """Return the paths that say most about a commit: sources before tests before what is generated, ties by path."""
+    """Return the paths that say most about a commit: sources before tests before what is generated or hidden, ties by path."""
     ranked = sorted({change.path for change in files if change.path}, key=lambda path: (_rank(path), path))
     return ranked[:MAIN_FILES]
 
@@ -173,6 +173,6 @@ def _without_lists(body: str) -> str:
 
 
 def _rank(path: str) -> int:
-    if _GENERATED.search(path):
+    if _GENERATED.search(path) or path.startswith("."):
         return 2
     return 1 if _TEST.search(path) else 0

@@ -35,10 +35,11 @@ class Service(NamedTuple):
 
     def call(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> Reply:
         """Send one request. Raises NoAnswer for whatever is no JSON answer within the deadline."""
-        tls, host, port, base = split_url(self.url)
         try:
+            tls, host, port, base = split_url(self.url)
+            request = self._request(method, host, base + path, body, kind)
             with _connected(host, port, self.deadline, tls=tls) as connection:
-                connection.sendall(self._request(method, host, base + path, body, kind))
+                connection.sendall(request)
                 return _read(connection, self.deadline)
         except (OSError, ValueError) as error:
             raise NoAnswer(f"{self.url}: {error or type(error).__name__}") from error

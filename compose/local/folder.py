@@ -50,6 +50,21 @@ class FileLock:
         os.close(self._descriptor)
 
 
+def holder_of(path: Path) -> str | None:
+    """Return the process id of whoever holds a lock file, None when it is free. Changes nothing."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+    finally:
+        os.close(descriptor)
+    return None
+
+
 class DataFolder:
     """The folder of one running Cortex."""
 

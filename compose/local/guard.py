@@ -30,9 +30,8 @@ def main(arguments: list[str]) -> int:
         _become(command)
     status, orphaned = _watch(child, wake, grace_s)
     if orphaned:
-        os.killpg(
-            0, signal.SIGKILL
-        )  # what the command left behind in its group, and this process: nobody asks its code
+        # what the command left behind in its group, and this process: nobody asks its code
+        os.killpg(0, signal.SIGKILL)
     return os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
 
 
@@ -97,4 +96,5 @@ def _watch(child: int, wake: int, grace_s: float) -> tuple[int, bool]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    # at once: a shutting-down interpreter takes its handlers away, and a late SIGTERM would then forge the exit code
+    os._exit(main(sys.argv[1:]))

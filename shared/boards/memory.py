@@ -49,6 +49,12 @@ class MemoryBoard:
         low, high = order(after), order(until)
         return [entry for entry in self._entries[tenant] if low < order(entry.id) <= high][:limit]
 
+    async def latest(self, tenant: str, until: str, limit: int) -> list[Entry]:
+        """Return the newest entries up to an id."""
+        self._answer()
+        high = order(until)
+        return [entry for entry in self._entries[tenant] if order(entry.id) <= high][-limit:]
+
     async def wait(self, tenant: str, after: str, limit: int, wait_s: float) -> list[Entry]:
         """Return entries after an id, or wait for one."""
         low = order(after)

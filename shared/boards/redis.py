@@ -36,7 +36,9 @@ _log = structlog.get_logger(__name__)
 
 
 class RedisBoard:
-    """A `NewsBoard`. Only commands of Redis 7.0 are sent: EVAL (HGET, HSET, EXPIRE, XADD), XRANGE, XREAD, XINFO STREAM."""
+    """A `NewsBoard`. Only commands of Redis 7.0 are sent: EVAL (HGET, HSET, EXPIRE, XADD), XRANGE, XREVRANGE, XREAD,
+    XINFO STREAM.
+    """
 
     def __init__(self, url: str, *, prefix: str = "", kept: int = KEPT, answer_s: float = ANSWER_S) -> None:
         pool = BlockingConnectionPool.from_url(
@@ -80,6 +82,12 @@ class RedisBoard:
     async def read(self, tenant: str, after: str, until: str, limit: int) -> list[Entry]:
         """Return entries between ids."""
         return _entries(await self._range(tenant, f"({after}", until, limit))
+
+    async def latest(self, tenant: str, until: str, limit: int) -> list[Entry]:
+        """Return the newest entries up to an id."""
+        command = self._redis.xrevrange(self._stream(tenant), until, "-", count=limit)
+        answer: Any = await self._within(command, self._answer_s)
+        return _entries(reversed(answer))
 
     async def wait(self, tenant: str, after: str, limit: int, wait_s: float) -> list[Entry]:
         """Return entries after an id, or wait for one."""

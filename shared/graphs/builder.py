@@ -63,8 +63,19 @@ class TenantBuilder:
         is_declared[[number[entity_id] for entity_id in declared]] = True
         scopes = dict(self._table.scopes)
         spoken = _distinct(rows.source[speaks] * len(scopes) + rows.owner_scope[rows.owner[speaks]])
+        starts = np.searchsorted(spoken, np.arange(len(self._table.keys) + 1) * len(scopes))
         names = {self._table.keys[key]: key for key in keys.tolist()}
-        return Vertices(ids, number, is_declared, names, of_key, _by_vertex(names.items(), of_key), spoken, scopes)
+        return Vertices(
+            ids,
+            number,
+            is_declared,
+            names,
+            of_key,
+            _by_vertex(names.items(), of_key),
+            spoken % len(scopes),
+            starts,
+            scopes,
+        )
 
 
 def _by_vertex(keys: Iterable[tuple[str, int]], of_key: Ints) -> dict[int, tuple[str, ...]]:

@@ -24,7 +24,9 @@ UNIT: Final = "unit:"
 
 @dataclass(frozen=True)
 class Vertices:
-    """Entities sorted by id: an entity's place is its vertex number. ``spoken``: sorted (key × scopes + scope) codes."""
+    """Entities sorted by id: an entity's place is its vertex number. ``spoken``: the scopes whose units name each key,
+    from ``spoken_starts``.
+    """
 
     ids: tuple[str, ...]
     number: Mapping[str, int]
@@ -33,6 +35,7 @@ class Vertices:
     of_key: Ints
     keys_of: Mapping[int, tuple[str, ...]]
     spoken: Ints
+    spoken_starts: Ints
     scopes: Mapping[str | None, int]
 
 
@@ -84,9 +87,7 @@ class ReplicaSnapshot:
         number = self._vertices.keys.get(key)
         if number is None:
             return False
-        width = len(self._vertices.scopes)
-        codes = self._vertices.spoken
-        said = codes[np.searchsorted(codes, number * width) : np.searchsorted(codes, (number + 1) * width)] % width
+        said = self._vertices.spoken[self._vertices.spoken_starts[number] : self._vertices.spoken_starts[number + 1]]
         return bool(self._readable(scopes)[said].any())
 
     def name_of(self, entity_id: str) -> tuple[str, str | None]:
@@ -170,7 +171,8 @@ class ReplicaSnapshot:
 
     def _make_view(self, readable: bytes) -> View:
         mask = np.frombuffer(readable, dtype=np.bool_)
-        key, scope = np.divmod(self._vertices.spoken, len(self._vertices.scopes))
+        starts = self._vertices.spoken_starts
+        key = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
         known = self._vertices.declared.copy()
-        known[self._vertices.of_key[key[mask[scope]]]] = True
+        known[self._vertices.of_key[key[mask[self._vertices.spoken]]]] = True
         return view_of(self._edges, mask, known)

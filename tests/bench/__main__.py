@@ -14,6 +14,7 @@ from query.intent import detect_intent
 from shared.embedders.minilm import MiniLMEmbedder
 from tests.bench.figures import Report, percentiles
 from tests.bench.floor import embedder_rate, floor
+from tests.bench.hook import hook_figures
 from tests.bench.population import Words, event, populate
 from tests.e2e.product import Product, until
 
@@ -121,6 +122,8 @@ def _measure(
         f"{units}: idle answer / floor", {key: round(idle["answer"][key] / base[key], 2) for key in ("p50", "p95")}
     )
     report.add(f"{units}: first event ms", first_event(product, questions[:50]))
+    for name, figures in hook_figures(product.url, questions[:100]).items():
+        report.add(f"{units}: {name} ms", figures)
     report.add(f"{units}: RSS MB", round(product.rss_mb()))
     visible: list[float] = []
     feeder = threading.Thread(target=feed, args=(product, words, FEED_S, visible))

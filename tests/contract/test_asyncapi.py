@@ -35,7 +35,7 @@ def validator(document, message):
 def test_it_is_an_asyncapi_3_document(document):
     """FastStream's own model of the specification reads it (which wants the optional ``pathname`` of servers named)."""
     assert document["asyncapi"] == "3.0.0"
-    servers = {name: {"pathname": None, **server} for name, server in document["servers"].items()}
+    servers = {name: {"pathname": "", **server} for name, server in document["servers"].items()}
     ApplicationSchema.model_validate({**document, "servers": servers})
 
 

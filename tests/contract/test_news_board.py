@@ -86,6 +86,13 @@ async def test_a_reader_goes_on_after_an_id(board):
     assert await board.follows("acme", first.id)
 
 
+async def test_the_latest_come_oldest_first(board):
+    await board.post([post(1, "a", "b", "c")])
+    newest = await board.newest("acme")
+    assert ids(await board.latest("acme", newest, 2)) == ["b", "c"]
+    assert await board.latest("other", START, 2) == []
+
+
 async def test_waiting_ends_with_the_first_news(board):
     waiting = asyncio.create_task(board.wait("acme", await board.newest("acme"), 10, WAIT_S))
     await board.post([post(1, "a")])

@@ -54,10 +54,11 @@ def test_golden_event_parses_for_ever_and_survives_a_round_trip(path):
 @pytest.mark.parametrize(
     "path", [path for path in GOLDEN if "later-minor" not in path.stem], ids=lambda path: path.stem
 )
-def test_golden_event_is_valid_by_the_exported_schema_once_moments_are_written_out(path):
-    """The exported schema describes what we write: moments as objects."""
-    dumped = dump_event(parse_event(json.loads(path.read_text(encoding="utf-8"))))
-    jsonschema.validate(dumped, schemas()["event"])
+def test_golden_event_is_valid_by_the_exported_schema_as_it_was_sent_and_as_it_is_kept(path):
+    """Moments too: in every form that is taken, and as the objects that we write."""
+    sent = json.loads(path.read_text(encoding="utf-8"))
+    jsonschema.validate(sent, schemas()["event"])
+    jsonschema.validate(dump_event(parse_event(sent)), schemas()["event"])
 
 
 def test_extension_attributes_of_others_are_kept():

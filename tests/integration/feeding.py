@@ -43,8 +43,8 @@ class Newsroom:
             await self.board.post([Post(tenant, (item,), Mark("events/0", self._number))])
 
     @asynccontextmanager
-    async def reader(self, principal=None, after=None, tenant="demo"):
-        async with self.hub.join(tenant, principal, after) as seat:
+    async def reader(self, principal=None, after=None, tenant="demo", recent=0):
+        async with self.hub.join(tenant, principal, after, recent) as seat:
             events = seat.events()
             yield Heard(events)
             await events.aclose()

@@ -59,6 +59,17 @@ async def test_a_reader_goes_on_after_the_last_thing_he_heard():
             assert await again.units(1) == ["live"]
 
 
+async def test_a_reader_may_begin_with_what_came_last():
+    """Of what he may read."""
+    async with newsroom() as room:
+        await room.post("a", "b", "c")
+        await room.post("theirs", scope=OTHER)
+        async with room.reader("ana", recent=2) as heard:
+            assert await heard.kinds(1) == ["open"]
+            await room.post("d")
+            assert await heard.units(3) == ["b", "c", "d"]
+
+
 async def test_who_was_away_for_too_long_is_told_so():
     async with newsroom(board=MemoryBoard(kept=3)) as room:
         async with room.reader() as heard:

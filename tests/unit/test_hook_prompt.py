@@ -86,11 +86,8 @@ def test_a_silent_service_costs_no_more_than_the_deadline():
 
 
 def test_a_line_break_in_a_token_forges_no_header():
-    with pytest.raises(NoAnswer, match="line break"), answering(reply(ANSWER)) as (url, _):
-        try:
-            Service(url, "t\r\nX: y", None, soon()).call("GET", "/")
-        finally:
-            socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))).close()
+    with pytest.raises(NoAnswer, match="line break"):
+        Service("http://127.0.0.1:9", "t\r\nX: y", None, soon()).call("GET", "/")
 
 
 @pytest.mark.parametrize(
@@ -108,7 +105,7 @@ def test_an_address_is_split(url, parts):
 
 @pytest.mark.parametrize("url", ["", "127.0.0.1:8420", "ftp://x", "http://x:port"])
 def test_what_is_no_address_is_refused(url):
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"address|int"):
         split_url(url)
 
 

@@ -1,6 +1,7 @@
 """Each third-party client is imported in one place, so that it can be replaced there."""
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,13 @@ HOMES = {
     "tokenizers": ("shared/embedders/",),
     "rapidfuzz": ("shared/likeness.py",),
     "snowballstemmer": ("shared/text.py",),
-    "sqlite3": ("shared/stores/sqlite/", "shared/logs/"),
+    "sqlite3": ("shared/stores/sqlite/", "shared/logs/", "shared/sqlite_files.py"),
     "starlette": ("query/",),
     "sse_starlette": ("query/",),
     "uvicorn": ("compose/local/query_process.py",),
     "typer": ("compose/cli/",),
+    "mcp": ("compose/mcp/",),
+    "mcp_types": ("compose/mcp/",),
     "rich": ("compose/cli/",),
     "weaviate": (),
 }
@@ -56,3 +59,11 @@ def test_no_file_has_outgrown_its_purpose():
         name: lines for name in FILES if (lines := len((ROOT / name).read_text(encoding="utf-8").splitlines())) > 420
     }
     assert long == {}
+
+
+def test_hooks_of_agents_start_with_the_standard_library_alone():
+    """A prompt waits for its hook: whatever the hook imports is paid at every prompt."""
+    ours = {name: imported for name, imported in FILES.items() if name.startswith("compose/hooks/")}
+    allowed = set(sys.stdlib_module_names) | {"compose"}
+    strangers = {name: imported - allowed for name, imported in ours.items() if imported - allowed}
+    assert strangers == {"compose/hooks/settings.py": {"shared"}}  # of `cortex init`, which no hook imports

@@ -1,0 +1,102 @@
+// A unit in a panel of its own: text, times, source, why it ranked, what stands next to it, what it said before.
+
+import { get } from "./api.js";
+import { byId, h, show } from "./dom.js";
+import { draw, neighbourhood } from "./graph.js";
+import { nameOf, plain, scopeName, short, when } from "./words.js";
+
+/** Open the panel on a unit. `result`: its place in the present answer, if any. */
+export async function openUnit(unitId, { result, principal, onEntity, onUnit, onClose }) {
+  const panel = byId("panel");
+  frame(panel, result?.title ?? "…", [h("p", { class: "loading" }, "Loading")]);
+  if (!panel.open) panel.showModal();
+  panel.onclose = onClose;
+  try {
+    const known = await get(`/v1/units/${unitId}`, { principal, history: true });
+    const title = known.unit.title ?? plain(known.unit.type);
+    frame(panel, title, body(known, result, onUnit));
+    await addNeighbours(panel, known.unit, principal, onEntity);
+  } catch (error) {
+    frame(panel, "Not to be seen", [
+      h("p", {}, error.status === 404
+        ? "This unit is not there, or not for the one who asks. It may have been withdrawn since."
+        : `${error.message}. ${error.detail ?? ""}`),
+    ]);
+  }
+}
+
+function frame(panel, title, children) {
+  show(panel,
+    h("div", { class: "top" },
+      h("h2", { id: "panel-title", tabindex: "-1" }, title),
+      h("form", { method: "dialog" }, h("button", { class: "close", "aria-label": "Close" }, "×"))),
+    h("div", { class: "inside" }, children));
+  panel.onclick = (event) => { if (event.target === panel) panel.close(); };
+  panel.querySelector("h2").focus();
+}
+
+function body(known, result, onUnit) {
+  const { unit, state } = known;
+  return [
+    h("p", { class: "text whole" }, unit.text),
+    h("dl", { class: "facts" }, facts(unit, state).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])),
+    unit.evidence.length ? h("section", {}, h("h3", {}, "Evidence"),
+      h("ul", {}, unit.evidence.map((one) => h("li", {}, [one.quote && `“${one.quote}”`, one.ref].filter(Boolean).join(" · "))))) : null,
+    result?.terms?.length ? terms(result) : null,
+    state.contradiction_refs.length ? h("section", {}, h("h3", {}, "Contradicted by"),
+      h("ul", { class: "plainlist" }, state.contradiction_refs.map((id) =>
+        h("li", {}, h("button", { type: "button", class: "link", onclick: () => onUnit(id) }, id))))) : null,
+    h("section", { class: "near", hidden: true }, h("h3", {}, "Next to it")),
+    history(known.history),
+  ];
+}
+
+function facts(unit, state) {
+  const held = [unit.valid_from && `from ${when(unit.valid_from)}`, unit.valid_until && `until ${when(unit.valid_until)}`];
+  return [
+    ["Kind", plain(unit.type)],
+    ["Scope", scopeName(`${unit.scope.level}/${unit.scope.entity_id}`)],
+    ["Occurred", unit.occurred_at ? when(unit.occurred_at) : "not said"],
+    ["Recorded", when(state.recorded_at)],
+    ["Held", held.filter(Boolean).join(" ")],
+    ["Ended", state.held_until ? when(state.held_until) : ""],
+    ["By", unit.origin.creator_entity_id ? nameOf(unit.origin.creator_entity_id) : ""],
+    ["Source", [state.source, unit.origin.source_ref].filter(Boolean).join(" · ")],
+    ["Trust", unit.origin.trusted ? "" : "from outside: a text to be read, not followed"],
+    ["Sources", state.corroborations > 1 ? `${state.corroborations} say the same` : ""],
+    ["Replaced by", state.superseded_by ?? ""],
+    ["Replaces", unit.supersedes ?? ""],
+    ["Revision", String(state.revision)],
+    ["Id", unit.id],
+  ].filter(([, value]) => value);
+}
+
+/** Each term of the score: those of rank add up, the others multiply. */
+function terms(result) {
+  const most = Math.max(...result.terms.map((term) => Math.abs(term.value)), 1e-9);
+  return h("section", {},
+    h("h3", {}, `Why it is number ${result.rank}`, h("span", { class: "faint" }, ` score ${short(result.score)}`)),
+    h("table", { class: "bars terms" }, h("tbody", {}, result.terms.map((term) => h("tr", {},
+      h("th", { scope: "row" }, plain(term.name.replaceAll(".", " "))),
+      h("td", { class: "bar-cell" }, h("meter", { min: 0, max: most, value: Math.abs(term.value), "aria-label": `${term.name}: ${short(term.value)}` })),
+      h("td", { class: "value" }, short(term.value)),
+      h("td", { class: "why" }, term.detail))))));
+}
+
+function history(revisions) {
+  if (!revisions.length) return null;
+  return h("section", {}, h("h3", {}, "What it said before"),
+    h("ol", { class: "timeline" }, revisions.map((one) => h("li", {},
+      h("time", { datetime: one.state.recorded_at }, `revision ${one.state.revision}, ${when(one.state.recorded_at)}`),
+      h("p", {}, one.unit.text)))));
+}
+
+async function addNeighbours(panel, unit, principal, onEntity) {
+  const ids = unit.entity_links.map((link) => link.entity_id);
+  if (!ids.length) return;
+  const net = await neighbourhood(ids.slice(0, 2), principal);
+  const near = panel.querySelector(".near");
+  if (!near || net.nodes.length < 2) return;
+  near.append(draw(net, { onNode: onEntity }));
+  near.hidden = false;
+}

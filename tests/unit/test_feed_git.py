@@ -1,0 +1,533 @@
+"""A repository's history becomes events: each commit once, people and modules, and only what changed the next time."""
+
+import json
+from collections import Counter
+
+import pytest
+
+from compose.cli.feed_git import watch
+from compose.feeds.docs import Manifest
+from compose.feeds.git import GitFeed, feed_git
+from compose.feeds.git_command import open_repository
+from compose.feeds.git_state import GitState
+from schemas.events import (
+    EntityDeclared,
+    EntityRetracted,
+    RelationDeclared,
+    UnitAsserted,
+    UnitRetracted,
+    parse_event,
+)
+from schemas.positions import Position
+from schemas.status import Accepted
+from shared.errors import InvalidInput, StoreUnavailable
+from tests.git_history import ANA, BEN, Repository, synthesize
+
+AWS = "AKIA" + "Q3EGRIPZ7XK2M5LD"
+
+
+class Recorder:
+    """Stands for a Cortex: keeps each event once, and says which it had."""
+
+    def __init__(self):
+        self.kept = {}
+        self.new = []
+        self.units = {}
+
+    def publish(self, events):
+        taken = []
+        for event in map(parse_event, events):
+            again = event.id in self.kept
+            if not again:
+                self.kept[event.id] = event
+                self.new.append(event)
+            token = Position(log="j", topic="cortex.bulk", partition=0, number=len(self.kept)).token()
+            taken.append(Accepted(id=event.id, source=event.source, token=token, duplicate=again))
+        return taken
+
+    def find(self, path):
+        return self.units.get(path)
+
+    def of(self, kind):
+        return [event.data for event in self.new if isinstance(event, kind)]
+
+    def texts(self):
+        return [unit.text for unit in self.of(UnitAsserted) if unit.origin.source_type == "git_commit"]
+
+    def unit(self, beginning):
+        (found,) = [unit for unit in self.of(UnitAsserted) if unit.text.startswith(beginning)]
+        return found
+
+
+@pytest.fixture
+def repository(tmp_path):
+    return Repository(tmp_path / "shop")
+
+
+@pytest.fixture
+def run(tmp_path, repository):
+    """Feed the repository; what is remembered lies in a folder that a test may delete."""
+
+    def feed(service, folder=None, scope="team/team-shop", state="state", **options):
+        where = tmp_path / state
+        feeding = GitFeed("shop", "acme", scope, **options)
+        git = open_repository(folder or repository.folder)
+        state_, manifest = GitState.load(where / "shop.json"), Manifest(where / "shop.docs.json")
+        told = []
+        service.new.clear()
+        outcome = feed_git(
+            git, feeding, state_, manifest, service=service, publish=service.publish,
+            progress=lambda done, total: told.append((done, total)),
+        )  # fmt: skip
+        outcome.told = told
+        return outcome
+
+    return feed
+
+
+def test_a_commit_is_a_unit_with_its_message_main_files_author_and_time(run, repository):
+    sha = repository.commit(
+        "Fix the refund of half cents\n\nRounding was done twice.\n\nReviewed-by: Ben Ito <ben@example.org>\nChange-Id: I12\n",
+        "ledger/refund.py", "tests/test_refund.py", "uv.lock",
+    )  # fmt: skip
+    service = Recorder()
+    run(service)
+    unit = service.unit("Fix the refund")
+    assert unit.id == f"shop/{sha}"
+    assert unit.text == (
+        "Fix the refund of half cents\n\nRounding was done twice.\n\nFiles: ledger/refund.py, tests/test_refund.py, uv.lock"
+    )
+    assert unit.type == "error_fix"
+    assert (unit.origin.source_type, unit.origin.source_ref) == ("git_commit", sha)
+    assert unit.occurred_at.original == "2026-03-01T01:00:00+02:00"
+    (person,) = [one for one in service.of(EntityDeclared) if one.type == "person"]
+    assert unit.origin.creator_entity_id == person.id
+    assert person.name == "Ana Souza"
+    assert "ana@example.org" not in json.dumps([event.model_dump(mode="json") for event in service.new])
+    assert unit.file_refs == ("ledger/refund.py", "tests/test_refund.py", "uv.lock")
+    assert "shop/ledger/refund.py" in [link.entity_id for link in unit.entity_links]
+
+
+def test_a_second_run_publishes_nothing_and_a_third_only_the_new_commit(run, repository):
+    repository.commit("Add the ledger module", "ledger.py")
+    repository.commit("Add the refund module", "refund.py", author=BEN)
+    service = Recorder()
+    first = run(service)
+    assert first.published == 2
+    second = run(service)
+    assert (second.published, second.events, service.new) == (0, 0, [])
+    repository.commit("Adopt decimal numbers", "ledger.py", author=BEN)
+    third = run(service)
+    assert (third.published, third.kinds) == (1, Counter(decision=1))
+    changed = {(one.relation, one.target_id, one.weight) for one in service.of(RelationDeclared)}
+    assert changed == {("touches", "shop/ledger.py", 0.2), ("works_on", "project-shop", 0.36)}  # 1 - 0.8, 1 - 0.8²
+
+
+def test_without_what_it_remembers_everything_is_sent_again_and_nothing_changes(run, repository):
+    for number in range(4):
+        repository.commit(f"Add part number {number}", "a.py", f"b{number}.py", author=(ANA, BEN)[number % 2])
+    service = Recorder()
+    run(service)
+    again = run(service, state="elsewhere")
+    assert (again.published, again.repeated, again.events) == (0, 4, 0)
+
+
+def test_touches_grow_with_commits_and_follow_renames(run, repository):
+    for _ in range(3):
+        repository.commit("Work on the ledger", "ledger.py")
+    repository.git("mv", "ledger.py", "book.py")
+    repository.commit("Rename the ledger to book")
+    service = Recorder()
+    run(service)
+    touches = {(one.target_id, one.weight) for one in service.of(RelationDeclared) if one.relation == "touches"}
+    assert touches == {("shop/book.py", 0.59)}  # 1 - 0.8⁴: three commits before the rename, and the rename
+    assert [one.name for one in service.of(EntityDeclared) if one.type == "module"] == ["book.py"]
+
+
+def test_a_vanished_file_is_retracted_with_its_touches_and_comes_back_higher(run, repository):
+    repository.commit("Add two modules", "a.py", "b.py")
+    service = Recorder()
+    run(service)
+    before = {one.id: one.revision for one in service.of(EntityDeclared)}
+    repository.git("rm", "--quiet", "b.py")
+    repository.commit("Remove the second module")
+    run(service)
+    assert [one.id for one in service.of(EntityRetracted)] == ["shop/b.py"]
+    assert {(event.type, event.data.target_id) for event in service.new if event.type == "relation.retracted"} == {
+        ("relation.retracted", "shop/b.py")
+    }
+    repository.commit("Bring the second module back", "b.py")
+    run(service)
+    (back,) = [one for one in service.of(EntityDeclared) if one.id == "shop/b.py"]
+    assert back.revision > before["shop/b.py"]
+
+
+def test_rewritten_history_retracts_what_no_ref_reaches_and_publishes_what_is_new(run, repository):
+    repository.commit("Add the base module", "a.py")
+    gone = repository.commit("Add the wrong idea", "b.py")
+    service = Recorder()
+    run(service)
+    repository.git("reset", "--quiet", "--hard", "HEAD~1")
+    repository.commit("Add the right idea", "c.py")
+    outcome = run(service)
+    assert (outcome.published, outcome.known, outcome.retracted) == (1, 1, 1)
+    assert [one.id for one in service.of(UnitRetracted)] == [f"shop/{gone}"]
+    repository.git("reset", "--quiet", "--hard", gone)
+    assert run(service).published == 1
+    (back,) = service.of(UnitAsserted)
+    (withdrawn,) = [
+        event.data for event in service.kept.values() if isinstance(event, UnitRetracted) and event.data.id == back.id
+    ]
+    assert back.revision > withdrawn.revision
+
+
+def test_a_branch_that_is_not_checked_out_stays(run, repository):
+    repository.commit("Add the base module", "a.py")
+    repository.git("checkout", "--quiet", "-b", "topic")
+    repository.commit("Try another way", "b.py")
+    service = Recorder()
+    run(service)
+    repository.git("checkout", "--quiet", "main")
+    assert run(service).retracted == 0
+
+
+def test_another_scope_publishes_all_units_with_a_higher_revision(run, repository):
+    repository.commit("Add the base module", "a.py")
+    repository.write("README.md", "# Shop\n\nHow to run it:\n\n    make up\n")
+    repository.commit("Write the readme file")
+    service = Recorder()
+    run(service)
+    first = {unit.id: unit.revision for unit in service.of(UnitAsserted)}
+    run(service, scope="team/team-other")
+    second = {unit.id: (unit.revision, unit.scope.key) for unit in service.of(UnitAsserted)}
+    assert second.keys() == first.keys()
+    assert all(revision > first[one] and scope == "team/team-other" for one, (revision, scope) in second.items())
+
+
+def test_merges_without_words_are_skipped_and_a_pull_request_is_what_its_body_says(run, repository):
+    repository.commit("Add the base module", "a.py")
+    for branch, message in (
+        ("one", "Merge branch 'one'\n"),
+        ("two", "Merge pull request #7 from x/y\n\nFix crash on start\n"),
+    ):
+        repository.git("checkout", "--quiet", "-b", branch)
+        repository.commit(f"Work on branch {branch}", f"{branch}.py")
+        repository.git("checkout", "--quiet", "main")
+        repository.git("merge", "--quiet", "--no-ff", "--no-commit", branch)
+        repository.commit(message)
+    service = Recorder()
+    outcome = run(service)
+    assert outcome.skipped == Counter(merge=1)
+    pull = service.unit("Merge pull request #7")
+    assert pull.type == "error_fix"
+    assert pull.metadata["merge"] is True
+
+
+def test_bots_are_flagged_and_are_no_people(run, repository):
+    repository.commit(
+        "Bump orjson from 3.10 to 3.11", "uv.lock", author="dependabot[bot] <49699333+dependabot[bot]@users.x>"
+    )
+    repository.commit("Add a page about bots", "a.py", author="Anna Bot <anna@example.org>")
+    service = Recorder()
+    run(service)
+    unit = service.unit("Bump orjson")
+    assert (unit.metadata["bot"], unit.agent, unit.origin.creator_entity_id) == (True, "dependabot[bot]", None)
+    assert [one.name for one in service.of(EntityDeclared) if one.type == "person"] == ["Anna Bot"]
+
+
+def test_one_person_has_one_id_by_address_or_full_name(run, repository):
+    repository.commit("Add the first module", "a.py", author="Ana Souza <ana@example.org>")
+    repository.commit("Add the second module", "b.py", author="Ana Souza <ana@home.example>")
+    repository.commit("Add the third module", "c.py", author="asouza <ana@home.example>")
+    repository.commit("Add the fourth module", "d.py", author="dev <one@example.org>")
+    repository.commit("Add the fifth module", "e.py", author="dev <two@example.org>")
+    service = Recorder()
+    run(service)
+    people = {(one.name, one.aliases) for one in service.of(EntityDeclared) if one.type == "person"}
+    assert people == {("Ana Souza", ("asouza",)), ("dev", ())}
+    assert sum(one.type == "person" for one in service.of(EntityDeclared)) == 3
+
+
+def test_co_authors_touch_the_files_too(run, repository):
+    repository.commit("Pair on the ledger\n\nCo-authored-by: Ben Ito <ben@example.org>\n", "a.py")
+    service = Recorder()
+    run(service)
+    assert sum(one.relation == "touches" for one in service.of(RelationDeclared)) == 2
+    assert "ben@example.org" not in str(service.new)
+
+
+def test_a_secret_keeps_its_commit_back_and_is_named_by_place_and_kind_only(run, repository):
+    sha = repository.commit(f"Configure the deploy user\n\nkey id {AWS}\n", "deploy.py")
+    repository.commit("Document the password: field label", "form.py")
+    service = Recorder()
+    outcome = run(service)
+    assert [(one.where, one.kinds) for one in outcome.withheld] == [(sha, ("AWS access key",))]
+    assert (outcome.withheld_commits, outcome.published) == (1, 1)
+    assert AWS not in str(service.new) + str(outcome)
+
+
+def test_documents_come_along_and_parts_with_secrets_do_not(run, repository):
+    repository.write(
+        "docs/adr/0001-log.md", "# Use a log\n\n## Status\n\nAccepted.\n\n## Decision\n\nWe keep a journal.\n"
+    )
+    repository.write(
+        "README.md", f"# Shop\n\nA shop.\n\n## Run\n\nTo start it:\n\n```sh\nmake up\n```\n\n## Keys\n\nUse {AWS}.\n"
+    )
+    repository.write("notes/.hidden.md", "# Hidden\n\nx\n")
+    repository.commit("Write the documents down")
+    (repository.folder / "untracked.md").write_text("# Not committed\n")
+    service = Recorder()
+    outcome = run(service)
+    assert outcome.documents.published == ["README.md", "docs/adr/0001-log.md"]
+    assert [one.where for one in outcome.documents.withheld] == ["README.md: Shop › Keys"]
+    kinds = {
+        (unit.origin.source_ref, unit.type.value)
+        for unit in service.of(UnitAsserted)
+        if unit.origin.source_type == "document"
+    }
+    assert kinds == {("README.md", "context"), ("README.md", "command"), ("docs/adr/0001-log.md", "decision")}
+    (command,) = [unit for unit in service.of(UnitAsserted) if unit.type == "command"]
+    assert command.text == "To start it:\n\nmake up"
+    assert AWS not in str(service.new)
+
+
+def test_a_changed_document_replaces_its_commands_and_a_vanished_one_takes_them_along(run, repository):
+    repository.write("README.md", "# Shop\n\n```sh\nmake up\n```\n\n```sh\nmake test\n```\n")
+    repository.commit("Write the readme file")
+    service = Recorder()
+    assert run(service).commands == 2
+    repository.write("README.md", "# Shop\n\n```sh\nmake up\n```\n\n```sh\nmake check\n```\n")
+    repository.commit("Change the readme file")
+    outcome = run(service)
+    assert (outcome.commands, len(service.of(UnitRetracted))) == (1, 1)
+    repository.git("rm", "--quiet", "README.md")
+    repository.commit("Remove the readme file")
+    outcome = run(service)
+    assert outcome.documents.retracted == ["README.md"]
+    assert len(service.of(UnitRetracted)) == 2
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ("Größe ändern für Ñandú\n".encode("cp1252"), "Größe ändern für Ñandú"),
+        (b"Control \x01\x02 characters and \xf0\x9f\x90\x9b\n", "Control  characters and 🐛"),
+        ("修正した\n".encode(), "修正した"),
+        (b"Windows\r\n\r\nlines end so\r\n", "Windows\n\nlines end so"),
+        (b":100644 100644 looks like a file entry\n", ":100644 100644 looks like a file entry"),
+    ],
+)  # fmt: skip
+def test_any_bytes_in_a_message_are_read(run, repository, message, text):
+    repository.commit(message)
+    repository.commit("And the next commit is whole", "a.py")
+    service = Recorder()
+    run(service)
+    assert [one.partition("\n\nFiles")[0] for one in service.texts()] == [text, "And the next commit is whole"]
+
+
+def test_a_declared_encoding_is_obeyed(run, repository):
+    repository.git("config", "i18n.commitEncoding", "ISO-2022-JP")
+    repository.commit("決定: ジャーナルを使う\n".encode("iso2022_jp"), "a.py")
+    service = Recorder()
+    run(service)
+    assert service.texts()[0].startswith("決定: ジャーナルを使う")
+
+
+def test_odd_paths_are_told_apart_and_published(run, repository):
+    repository.commit(
+        "Add files with odd names", "with space.py", "ünï/ö.py", "new\nline.py", "a#b.py", "x" * 200 + ".py"
+    )
+    service = Recorder()
+    outcome = run(service)
+    assert outcome.refused == []
+    assert len({one.id for one in service.of(EntityDeclared) if one.type == "module"}) == 5
+
+
+@pytest.mark.parametrize("message", ["", "wip\n", "fixup! Add the base module\n", "\n\n"])
+def test_commits_that_teach_nothing_are_skipped(run, repository, message):
+    repository.commit("Add the base module", "a.py")
+    repository.commit(message, "b.py")
+    outcome = run(Recorder())
+    assert (outcome.published, outcome.skipped.total()) == (1, 1)
+
+
+def test_a_very_long_message_is_cut_and_says_so(run, repository):
+    repository.commit("Add a long story\n\n" + "word " * 20_000, "a.py")
+    service = Recorder()
+    run(service)
+    unit = service.unit("Add a long story")
+    assert len(unit.text) < 8_200
+    assert unit.metadata["cut"] is True
+
+
+def test_a_commit_of_very_many_files_touches_none_of_them_in_particular(run, repository):
+    repository.commit("Import the old tree", *[f"old/{n}.py" for n in range(101)])
+    service = Recorder()
+    run(service)
+    assert [one.relation for one in service.of(RelationDeclared)] == ["works_on"]
+
+
+def test_an_impossible_date_is_left_out(run, repository):
+    repository.git("fast-import", "--quiet", "--date-format=raw-permissive", given=(
+        b"commit refs/heads/main\nauthor A <a@x> 99999999999999 +9999\ncommitter A <a@x> 0 +0000\n"
+        b"data 30\nA commit of an impossible date\n"
+    ))  # fmt: skip
+    repository.git("reset", "--quiet", "--hard")
+    service = Recorder()
+    assert run(service).published == 1
+    assert service.unit("A commit of").occurred_at is None
+
+
+def test_an_empty_repository_says_so_and_its_first_commit_is_taken_later(run, repository):
+    assert run(Recorder()).notes == ["the repository has no commits yet"]
+    repository.commit("Add the base module", "a.py")
+    assert run(Recorder()).published == 1
+
+
+def test_a_folder_in_no_repository_is_a_typed_error(tmp_path):
+    with pytest.raises(InvalidInput, match="is not in a git repository"):
+        open_repository(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "field"), [({"since": "banana"}, "since"), ({"ref": "nowhere"}, "ref"), ({"ref": "--all"}, "ref")]
+)
+def test_wrong_options_are_typed_errors(run, repository, options, field):
+    repository.commit("Add the base module", "a.py")
+    with pytest.raises(InvalidInput) as caught:
+        run(Recorder(), **options)
+    assert [fault.field for fault in caught.value.faults] == [field]
+
+
+def test_another_repository_of_the_same_name_is_refused(run, repository, tmp_path):
+    repository.commit("Add the base module", "a.py")
+    run(Recorder())
+    other = Repository(tmp_path / "elsewhere" / "shop")
+    other.commit("Add quite another module", "z.py")
+    with pytest.raises(InvalidInput, match="belongs to another repository"):
+        run(Recorder(), folder=other.folder)
+
+
+def test_a_moved_clone_is_the_same_repository(run, repository, tmp_path):
+    repository.commit("Add the base module", "a.py")
+    service = Recorder()
+    run(service)
+    repository.git("clone", "--quiet", str(repository.folder), str(tmp_path / "moved"))
+    assert run(service, folder=tmp_path / "moved").events == 0
+
+
+def test_a_shallow_clone_says_so_counts_no_import_and_retracts_nothing(run, repository, tmp_path):
+    for number in range(5):
+        repository.commit(f"Add part number {number}", f"p{number}.py")
+    service = Recorder()
+    run(service)
+    repository.git("clone", "--quiet", "--depth=2", f"file://{repository.folder}", str(tmp_path / "shallow"))
+    outcome = run(service, folder=tmp_path / "shallow")
+    assert outcome.retracted == 0
+    assert "shallow" in outcome.notes[0]
+    fresh = Recorder()
+    run(fresh, folder=tmp_path / "shallow", state="fresh")
+    touched = [one.target_id for one in fresh.of(RelationDeclared) if one.relation == "touches"]
+    assert touched == ["shop/p4.py"]
+
+
+def test_a_submodule_is_listed_but_is_no_module(run, repository, tmp_path):
+    inner = Repository(tmp_path / "inner")
+    inner.commit("Add the inner module", "i.py")
+    repository.git("submodule", "--quiet", "add", str(inner.folder), "vendored")
+    repository.commit("Add a library as a submodule")
+    service = Recorder()
+    run(service)
+    assert "vendored" in service.unit("Add a library").text
+    assert [one.name for one in service.of(EntityDeclared) if one.type == "module"] == [".gitmodules"]
+
+
+def test_a_bare_repository_is_read_too(run, repository, tmp_path):
+    repository.write("README.md", "# Shop\n\nA shop.\n")
+    repository.commit("Write the readme file")
+    repository.git("clone", "--quiet", "--bare", str(repository.folder), str(tmp_path / "shop.git"))
+    outcome = run(Recorder(), folder=tmp_path / "shop.git")
+    assert (outcome.published, outcome.documents.published) == (1, ["README.md"])
+
+
+def test_programs_that_a_repository_names_are_not_run(run, repository, tmp_path):
+    repository.commit("Add the base module", "a.py")
+    trap = tmp_path / "trap"
+    script = tmp_path / "trap.sh"
+    script.write_text(f"#!/bin/sh\ntouch {trap}\n")
+    script.chmod(0o755)
+    for name in ("core.fsmonitor", "core.pager", "gpg.program", "diff.external", "core.sshCommand"):
+        repository.git("config", name, str(script))
+    repository.git("config", "log.showSignature", "true")
+    assert run(Recorder()).published == 1
+    assert not trap.exists()
+
+
+def test_limit_takes_the_newest_and_a_later_run_without_it_the_rest(run, repository):
+    for number in range(5):
+        repository.commit(f"Add part number {number}", f"p{number}.py")
+    service = Recorder()
+    run(service, limit=2)
+    assert [text[:17] for text in service.texts()] == ["Add part number 3", "Add part number 4"]
+    outcome = run(service)
+    assert (outcome.published, outcome.known, outcome.retracted) == (3, 2, 0)
+
+
+def test_a_run_that_was_cut_off_goes_on_and_ends_in_the_same_state(run, repository):
+    for number in range(12):
+        repository.commit(f"Add part number {number}", f"p{number % 3}.py", author=(ANA, BEN)[number % 2])
+    whole = Recorder()
+    run(whole, state="whole")
+    whole_events = set(whole.kept)
+
+    class Failing(Recorder):
+        calls = 0
+
+        def publish(self, events):
+            self.calls += 1
+            if self.calls == 2:
+                raise StoreUnavailable
+            return super().publish(events)
+
+    service = Failing()
+    with pytest.raises(StoreUnavailable):
+        run(service)
+    outcome = run(service)
+    assert (outcome.published, outcome.known) == (0, 12)
+    assert set(service.kept) == whole_events
+
+
+def test_a_large_history_is_streamed_and_its_progress_is_told(run, tmp_path):
+    large = synthesize(tmp_path / "large", 1_000)
+    service = Recorder()
+    outcome = run(service, folder=large.folder)
+    assert (outcome.published, outcome.skipped) == (980, Counter(merge=20))
+    assert outcome.told == [(done, 1_000) for done in range(0, 1_001, 200)]
+    assert {"error_fix", "decision", "pattern", "context"} == set(outcome.kinds)
+    assert run(service, folder=large.folder).events == 0
+
+
+class Stopped(Exception):
+    """Ends an endless watch."""
+
+
+def test_watch_runs_once_a_tip_and_goes_on_after_a_failure(capsys):
+    tips = iter([None, "a", "a", "b", "b"])
+    ran, pauses = [], []
+
+    def tip():
+        try:
+            return next(tips)
+        except StopIteration:
+            raise Stopped from None
+
+    def once():
+        ran.append(len(pauses))
+        if len(ran) == 3:
+            raise StoreUnavailable
+
+    with pytest.raises(Stopped):
+        watch(tip, once, 5, pauses.append)
+    assert ran == [0, 1, 3, 4]  # the empty repository, a, b which fails, and b again
+    assert pauses == [5, 5, 5, 10, 5]
+    assert "trying again" in capsys.readouterr().err
