@@ -16,6 +16,7 @@ from query.inquiry import Inquiry
 from query.intent import IntentDetector, detect_intent
 from query.offload import offload
 from query.opening import Opener, weigh
+from query.people import find_people, say_ties
 from query.question_vector import QuestionVectors
 from query.ranking import Ranking, rank
 from query.retrieval import Found
@@ -199,7 +200,8 @@ class Assembly:
             scopes=ranking.readable,
             at=inquiry.at,
         )
-        yield StructuredEvent(structured=shapes, **stages.lap())
+        people = find_people(inquiry.text, entities, graph, ranking.readable)
+        yield StructuredEvent(structured=(*shapes, *([people] if people else [])), **stages.lap())
 
         warnings = _warnings(ranking.verdict, stages.lost, stale=opened.stale)
         block = await offload(
@@ -210,6 +212,7 @@ class Assembly:
                 purpose=intent.purpose.value,
                 as_of=inquiry.at,
                 warnings=warnings,
+                ties=say_ties(people),
             ),
             sum(min(len(result.text), CHARS_A_TOKEN * question.budget_tokens) for result in ranking.results),
         )

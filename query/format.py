@@ -23,6 +23,8 @@ HEADER_SHARE: Final = 0.35
 """A heading that would take more than this of the budget is replaced by a bare one."""
 CONFLICT_SHARE: Final = 0.4
 """Most of the budget that conflicts may claim before any entry is placed; what is left over is theirs as well."""
+TIES_SHARE: Final = 0.2
+"""Most of the budget that sentences about declared relations may claim."""
 ENTRY_SHARE: Final = 0.5
 """One entry takes at most half of the room for entries while others wait: an oversized unit is trimmed, not the packing."""
 LEAST_TEXT: Final = 8
@@ -60,8 +62,11 @@ def format_context(
     purpose: str,
     as_of: datetime,
     warnings: Sequence[str] = (),
+    ties: Sequence[str] = (),
 ) -> Block:
     """Pack results (best first) and conflicts (whole or not at all) into one block of at most ``budget`` tokens.
+
+    ``ties`` are sentences about declared relations; they stand before the results and take at most a fifth of the room.
 
     An oversized unit is trimmed and its citation's ``end`` says where; what does not fit at all is left out and the next
     is tried. Where not even the empty block fits, the text is empty.
@@ -70,12 +75,25 @@ def format_context(
     room = budget - count_tokens(f"{header}\n{CLOSE}")
     if room < 0:
         return Block("", 0, ())
+    declared = _fit_ties(ties, int(room * TIES_SHARE) if results else room)
+    room -= sum(piece.tokens for piece in declared)
     labels = _labels(results, conflicts)
     disputes = _fit_conflicts(conflicts, labels, min(room, int(room * CONFLICT_SHARE)) if results else room)
     entries = _fit_entries(results, room - sum(piece.tokens for piece in disputes))
     left = room - sum(piece.tokens for piece in (*disputes, *entries))
     disputes += _fit_conflicts(conflicts[len(disputes) :], labels, left, heading=not disputes)
-    return _assemble(header, entries, disputes, budget)
+    return _assemble(header, [*declared, *entries], disputes, budget)
+
+
+def _fit_ties(ties: Sequence[str], room: int) -> list[_Piece]:
+    pieces: list[_Piece] = []
+    for tie in ties:
+        tokens = count_tokens(f"- {tie}\n")
+        if tokens > room:
+            break
+        room -= tokens
+        pieces.append(_Piece(f"- {tie}", tokens, ()))
+    return pieces
 
 
 def _assemble(header: str, entries: list[_Piece], disputes: list[_Piece], budget: int) -> Block:

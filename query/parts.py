@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+import anyio
 import anyio.to_thread
 import structlog
 from anyio.abc import TaskGroup
@@ -21,7 +22,7 @@ from shared.clock import Clock, SystemClock
 from shared.embedder import Embedder
 from shared.embedders.hashed import HashedEmbedder
 from shared.embedders.minilm import MiniLMEmbedder
-from shared.errors import DiskFull, EmbedderUnavailable, FolderReadOnly
+from shared.errors import CortexError, DiskFull, EmbedderUnavailable, FolderReadOnly
 from shared.graph import EntityGraph
 from shared.graph_feed import GraphFeed
 from shared.graphs.replica import GraphReplica
@@ -48,6 +49,23 @@ class Feed(Protocol):
         ...
 
 
+class Warming:
+    """Reads the vectors of every tenant, as far as memory is given, so that no question waits for them."""
+
+    def __init__(self, reader: SqliteReader) -> None:
+        self._reader = reader
+        self.done = False
+
+    async def run(self) -> None:
+        """Read them, and then do nothing for ever: a background task has no end."""
+        try:
+            await self._reader.warm()
+        except CortexError as error:  # the question that needs it will say so
+            _log.warning("store.unwarmed", error=type(error).__name__)
+        self.done = True
+        await anyio.sleep_forever()
+
+
 @dataclass
 class Parts:
     """What handlers work with. ``feed`` None: the graph needs no feeding (tests); ``board`` None: the live feed stays empty.
@@ -65,6 +83,7 @@ class Parts:
     embedder: Embedder | None = None
     board: NewsBoard | None = None
     feed: Feed | None = None
+    warming: Warming | None = None
     background: dict[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     journal: Path | None = None
@@ -120,6 +139,7 @@ async def open_parts(settings: Settings, clock: Clock | None = None) -> AsyncIte
             needs_epoch=settings.kafka_bootstrap is None,
             clock=clock,
         )
+        warming = Warming(reader)
         answers = Assembly(reader, graph, embedder, cache, clock, settings, log_id=log.log_id, lag=log.pending)
         try:
             await answers.prepare()
@@ -135,7 +155,8 @@ async def open_parts(settings: Settings, clock: Clock | None = None) -> AsyncIte
             embedder=embedder,
             board=board,
             feed=feed,
-            background={"graph-feed": feed.run},
+            warming=warming,
+            background={"graph-feed": feed.run, "warming": warming.run},
             journal=settings.journal_path,
         )
 

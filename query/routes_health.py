@@ -12,7 +12,7 @@ from query import metrics as exposition
 from query.access import Right
 from query.endpoint import JSON_TYPE, Call, Endpoint, Reply, json_response
 from query.parts import Parts
-from query.routes_page import HTML
+from query.routes_page import HTML, PageAddress
 from query.routes_page import page as page_for_people
 from schemas.base import Record
 from shared.errors import CortexError
@@ -64,6 +64,8 @@ async def readiness(parts: Parts) -> dict[str, str]:
     reasons = {name: f"background task died: {why}" for name, why in parts.failed.items()}
     if parts.feed is not None and not parts.feed.caught_up:
         reasons["graph"] = "the graph replica is still reading what was there at the start"
+    if parts.warming is not None and not parts.warming.done:
+        reasons["vectors"] = "the vectors are still being read"
     checks = {"store": parts.reader.ping, "log": parts.check_log}
     for name, check in checks.items():
         try:
@@ -141,7 +143,10 @@ def release() -> str:
 _PROMETHEUS = "text/plain"
 
 HEALTH = (
-    Endpoint("GET", "/", index, "What this is", (Reply(200, "a first page", {JSON_TYPE: Index, HTML: None}),)),
+    Endpoint(
+        "GET", "/", index, "The page for people, and for programs what this is",
+        (Reply(200, "a first page", {JSON_TYPE: Index, HTML: None}),), parameters=PageAddress,
+    ),
     Endpoint(
         "GET", "/healthz", healthz, "Whether the process lives",
         (

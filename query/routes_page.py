@@ -4,12 +4,15 @@ import hashlib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Annotated
 
+from pydantic import Field, StringConstraints
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from query.endpoint import Call, Endpoint, Reply
+from schemas.base import Strict
 
 HTML = "text/html"
 KINDS = {".css": "text/css", ".html": HTML, ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -20,6 +23,21 @@ POLICY = (
 """Nothing from elsewhere, nothing inline, and no text can become markup."""
 
 HEADERS = {"Content-Security-Policy": POLICY, "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache"}
+
+
+Word = Annotated[str, StringConstraints(max_length=4_000)]
+
+
+class PageAddress(Strict):
+    """What the page keeps in its address, and reads itself: the question, its options, and the unit that is open."""
+
+    q: Word | None = Field(default=None, description="the question; this and the rest are for the page in a browser")
+    principal: Word | None = None
+    as_of: Word | None = None
+    format: Word | None = None
+    limit: Word | None = None
+    include_superseded: Word | None = None
+    unit: Word | None = None
 
 
 @dataclass(frozen=True)

@@ -55,9 +55,11 @@ class Onlooker:
     principal: str | None
     is_admin: bool
 
-    async def may_read(self, snapshot: Snapshot, scope: str) -> bool:
-        """Whether what lies in the scope may be shown."""
-        return self.is_admin or self.principal is None or scope in await readable_scopes(snapshot, self.principal)
+    async def may_read(self, snapshot: Snapshot, scopes: frozenset[str]) -> bool:
+        """Whether what lies in all of these scopes may be shown."""
+        if self.is_admin or self.principal is None or not scopes:
+            return True
+        return scopes <= await readable_scopes(snapshot, self.principal)
 
 
 def stage_steps(number: int, progress: Progress, letter: DeadLetter | None) -> tuple[TraceStep, ...]:
@@ -106,12 +108,14 @@ async def trace(way: Way, snapshot: Snapshot, onlooker: Onlooker, now: datetime)
     names: Sequence[str] = ()
     count: int | None = None
     if isinstance(event, UnitAsserted | UnitRetracted):
-        unit, scope = await _unit(event, snapshot, now, stored=stored)
-        if scope is not None and not await onlooker.may_read(snapshot, scope):
+        unit, scopes = await _unit(event, snapshot, now, stored=stored)
+        scope = unit.scope
+        if not await onlooker.may_read(snapshot, scopes):
             unit = None
             words = "it lies in a scope that you may not read"
             steps.append(TraceStep(step="knowledge", outcome="withheld", detail=words))
         else:
+            unit = await _seen(unit, snapshot, onlooker)
             done = "done" if stored else "waiting"
             steps.append(TraceStep(step="knowledge", outcome=done, detail=_words(unit)))
             if scope is not None:
@@ -141,14 +145,14 @@ async def trace(way: Way, snapshot: Snapshot, onlooker: Onlooker, now: datetime)
 
 async def _unit(
     event: UnitAsserted | UnitRetracted, snapshot: Snapshot, now: datetime, *, stored: bool
-) -> tuple[TracedUnit, str | None]:
-    """Return what stands now, and the scope to which the right to see it is bound."""
+) -> tuple[TracedUnit, frozenset[str]]:
+    """Return what stands now, and the scopes that have to be readable for it to be shown: the event's, and where it is."""
     unit_id = event.data.id
     live = (await snapshot.units([unit_id])).get(unit_id)
     said = event.data.scope.key if isinstance(event, UnitAsserted) else None
     if live is not None:
         known = live.known
-        scope = said or known.unit.scope.key
+        scope = known.unit.scope.key
         own = (known.state.event_id, known.state.source) == (event.id, event.source)
         traced = TracedUnit(
             unit_id=unit_id,
@@ -159,7 +163,7 @@ async def _unit(
             superseded_by=known.state.superseded_by,
             document_id=known.unit.document_id,
         )
-        return traced, scope
+        return traced, frozenset({scope, *([said] if said else [])})
     if said is None:
         older = await snapshot.history(unit_id)
         said = older[0].unit.scope.key if older else None
@@ -169,7 +173,17 @@ async def _unit(
     traced = TracedUnit(
         unit_id=unit_id, state=state, by_this_event=stored and gone, scope=said, document_id=document
     )  # fmt: skip
-    return traced, said
+    return traced, frozenset([said] if said else [])
+
+
+async def _seen(unit: TracedUnit, snapshot: Snapshot, onlooker: Onlooker) -> TracedUnit:
+    """Leave out the name of a unit that supersedes it from where the onlooker cannot look."""
+    if unit.superseded_by is None:
+        return unit
+    newer = (await snapshot.units([unit.superseded_by])).get(unit.superseded_by)
+    if newer is not None and await onlooker.may_read(snapshot, frozenset({newer.known.unit.scope.key})):
+        return unit
+    return unit.model_copy(update={"superseded_by": None})
 
 
 def _state(known: KnownUnit, now: datetime) -> str:

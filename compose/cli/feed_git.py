@@ -117,7 +117,8 @@ def _progress(quiet: bool) -> Progress:
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     )  # fmt: skip
-    return Progress(*columns, console=Console(stderr=True), disable=quiet, transient=True)
+    console = Console(stderr=True)
+    return Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True)
 
 
 def _tell(outcome: GitOutcome, searchable: bool | None, seconds: float, options: Options) -> None:

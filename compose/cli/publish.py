@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any
+from urllib.parse import quote
 
 from rich.console import Console
 from rich.progress import Progress
@@ -79,7 +80,7 @@ def wait_searchable(client: Client, taken: list[Accepted], timeout_s: float = WA
 
 
 def _pending(client: Client, accepted: Accepted) -> bool:
-    status = client.get(f"/v1/events/{accepted.id}", {"source": accepted.source})
+    status = client.get(f"/v1/events/{quote(accepted.id, safe='/')}", {"source": accepted.source})
     return bool(status["state"] == "pending")
 
 

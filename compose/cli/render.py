@@ -7,7 +7,17 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from schemas.answers import Answer, Conflict, Result
+from schemas.answers import (
+    Answer,
+    ChartResult,
+    Conflict,
+    GraphResult,
+    Result,
+    StructuredResult,
+    TableResult,
+    TimelineResult,
+    UnsupportedFormatResult,
+)
 from schemas.problems import Problem
 from schemas.times import Moment
 
@@ -34,6 +44,8 @@ def show_answer(console: Console, answer: Answer, *, explain: bool) -> None:
         console.print("[bold yellow]Nothing here is a good answer; this came nearest:[/bold yellow]")
     for result in answer.results:
         _show_result(console, result, explain=explain)
+    for shape in answer.structured:
+        _show_shape(console, shape)
     if answer.conflicts:
         console.print(f"\n[bold red]{len(answer.conflicts)} contradiction(s)[/bold red]")
         for conflict in answer.conflicts:
@@ -75,6 +87,30 @@ def _show_result(console: Console, result: Result, *, explain: bool) -> None:
         terms = "  ".join(f"{term.name}={term.value:.4g}" for term in result.terms)
         arms = "  ".join(f"{arm} #{rank}" for arm, rank in sorted(result.arms.items()))
         console.print(Text(f"    score {result.score:.4f}: {terms}   [{arms}]", style="dim"))
+
+
+def _show_shape(console: Console, shape: StructuredResult) -> None:
+    """Print what was asked for as a table, chart, timeline or graph, as far as a terminal can."""
+    if isinstance(shape, TableResult):
+        table = Table(*(escape(column) for column in shape.columns), title=Text(shape.title))
+        for row in shape.rows:
+            table.add_row(*(Text(cell or "") for cell in row))
+        console.print(table)
+    elif isinstance(shape, ChartResult):
+        largest = max((value for _, value in shape.series), default=0) or 1
+        for label, value in shape.series:
+            console.print(Text(f"  {label:<24.24} {'█' * round(32 * value / largest)} {value:g}"))
+    elif isinstance(shape, TimelineResult):
+        for event in shape.events:
+            console.print(Text(f"  {event.at.date().isoformat()}  {event.text}  {event.unit_id}"))
+    elif isinstance(shape, GraphResult):
+        names = {node.id: node.name for node in shape.nodes}
+        console.print(f"\n[bold]{escape(shape.title)}[/bold]")
+        for edge in shape.edges:
+            relation = edge.relation.replace("_", " ")
+            console.print(Text(f"  {names[edge.source]} · {relation} · {names[edge.target]}"))
+    elif isinstance(shape, UnsupportedFormatResult):
+        console.print(f"[yellow]{escape(shape.requested)}: {escape(shape.reason)}; shown as {shape.fallback}[/yellow]")
 
 
 def _show_conflict(console: Console, conflict: Conflict) -> None:

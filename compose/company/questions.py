@@ -5,7 +5,7 @@ from dataclasses import dataclass
 TO_TRY = (
     "why did we choose PostgreSQL for the ledger?",
     "what is the retry limit of the payments gateway?",
-    "do services call sailing search over REST or gRPC?",
+    "who knows about the pier kiosks?",
 )
 
 
@@ -32,6 +32,7 @@ GOLDEN = (
     Golden("when does Project Harbour end?", ("fact-007", "fact-008"), conflict=("fact-007", "fact-008")),
     Golden("how long is a held seat kept?", ("fact-009", "fact-010"), conflict=("fact-009", "fact-010")),
     Golden("do services call sailing search over REST or gRPC?", ("dec-005",), absent=("dec-004",)),
+    Golden("who knows about the pier kiosks?", ("fact-005",)),
     Golden("how do we deploy a service?", ("cmd-001",)),
     Golden("how do I roll back the notifier?", ("cmd-002",)),
     Golden("why was a traveller charged twice?", ("fix-001",)),

@@ -150,6 +150,9 @@ class _Run:
             return self.outcome
         boundary = self._shallow()
         revisions, known = self._plan(tip, boundary)
+        if known is None and self.state.tip == tip:
+            self.outcome.documents.unchanged.extend(self.state.blobs)
+            return self.outcome
         total = int(self.git.text("rev-list", "--count", *window(self.feed.since, self.feed.limit), *revisions, "--"))
         self._walk(revisions, known, boundary, total)
         if known:
@@ -172,7 +175,7 @@ class _Run:
         """Return what to walk, and what of it was published, or None when only what is new is walked."""
         state = self.state
         self._check_repository()
-        narrow: list[Any] = [self.feed.since, self.feed.limit]
+        narrow: list[Any] = [self.feed.since, self.feed.limit, self.feed.documents]
         cut = ",".join(sorted(boundary))
         same = (state.window, state.shallow, state.scope, state.rules) == (narrow, cut, self.feed.scope, RULES)
         if state.tip and same and self.git.succeeds("merge-base", "--is-ancestor", state.tip, tip):

@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { structured } from "./shapes.js";
-import { count, nameOf, number, plain, scopeName, when } from "./words.js";
+import { count, differs, nameOf, number, plain, scopeName, subjectOf, when } from "./words.js";
 
 /** Write a whole answer. `open(unitId)` shows a unit. */
 export function answerOf(answer, open) {
@@ -72,8 +72,8 @@ export function disputes(conflicts, open, title = "In dispute") {
     h("h2", { id: "disputes-title" }, title),
     conflicts.map((conflict) => h("article", { class: "dispute" },
       h("header", {},
-        h("h3", {}, conflict.attribute || `A difference in ${conflict.difference}`),
-        h("p", {}, conflict.detail.replace(/ \(newer: .*\)$/, ""))),
+        h("h3", {}, subjectOf(conflict)),
+        h("p", {}, differs(conflict))),
       h("div", { class: "sides" }, conflict.sides.map((side) => sideOf(side, conflict, open))))));
 }
 
@@ -82,9 +82,9 @@ function sideOf(side, conflict, open) {
   return h("button", { class: newer ? "part newer" : "part", type: "button", onclick: () => open(side.unit_id) },
     h("span", { class: "text" }, side.text),
     h("span", { class: "meta" },
+      newer ? h("span", { class: "badge" }, "newer") : null,
       ...[side.occurred_at ? when(side.occurred_at) : "undated", side.creator ? nameOf(side.creator) : null, scopeName(side.scope)]
-        .filter(Boolean).map((fact) => h("span", {}, fact)),
-      newer ? h("span", { class: "badge" }, "newer") : null));
+        .filter(Boolean).map((fact) => h("span", {}, fact))));
 }
 
 /** What qualifies the answer, said before it. */

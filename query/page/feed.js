@@ -2,10 +2,10 @@
 
 import { events, pause } from "./api.js";
 import { byId, h } from "./dom.js";
-import { ago, count, scopeName } from "./words.js";
+import { ago, count, differs, scopeName, subjectOf } from "./words.js";
 
 const SHOWN = 30;
-const RECENT = 12;
+const RECENT = 8;
 const LONGEST_WAIT_MS = 10_000;
 const ANNOUNCE_MS = 4_000;
 const HEARD = new Set(["stored", "changed", "retracted", "contradicted"]);
@@ -58,11 +58,12 @@ function put(element) {
 
 function item(kind, news, open) {
   const side = news.unit ?? news.sides[0];
-  const words = kind === "contradicted" ? `${news.attribute || "A difference"}: ${news.detail}` : side.title ?? side.text ?? side.unit_id;
+  const dispute = kind === "contradicted";
   const inside = [
-    h("span", { class: "verb" }, VERBS[kind]),
-    h("span", { class: "gist" }, words),
-    h("span", { class: "meta" }, h("span", {}, scopeName(side.scope)), h("time", { datetime: news.recorded_at }, ago(news.recorded_at))),
+    h("span", { class: "meta" }, h("span", { class: "verb" }, VERBS[kind]), h("span", {}, scopeName(side.scope)),
+      h("time", { datetime: news.recorded_at }, ago(news.recorded_at))),
+    h("span", { class: "gist" }, dispute ? subjectOf(news) : side.title ?? side.text ?? side.unit_id),
+    dispute ? h("span", { class: "differs" }, differs(news)) : null,
   ];
   return h("li", { class: kind, "data-unit": side.unit_id },
     kind === "retracted" ? h("div", { class: "piece" }, inside)

@@ -4,8 +4,11 @@ import { get } from "./api.js";
 import { h, s } from "./dom.js";
 import { nameOf, plain, remember } from "./words.js";
 
-const MOST_NODES = 13;
-const STEPS = 160;
+const NEIGHBOURS = 9;
+const NAMED = 4; // where so many declared neighbours are known, names that only stand in texts are left out
+const WIDE = { width: 680, reach: 170, letters: 24 };
+const SLIM = { width: 360, reach: 74, letters: 14 };
+const ROW = 30;
 
 /** Load the neighbourhood of some entities. */
 export async function neighbourhood(ids, principal, signal) {
@@ -13,13 +16,15 @@ export async function neighbourhood(ids, principal, signal) {
     get(`/v1/entities/${id}`, { principal }, signal).catch(() => null)));
   const nodes = new Map();
   const edges = [];
-  const room = Math.floor(MOST_NODES / Math.max(1, details.filter(Boolean).length)) - 1;
+  const room = Math.ceil(NEIGHBOURS / Math.max(1, details.filter(Boolean).length));
   for (const detail of details.filter(Boolean)) {
     nodes.set(detail.entity.id, { ...detail.entity, centre: true });
     remember([detail.entity]);
   }
   for (const detail of details.filter(Boolean)) {
-    for (const one of detail.neighbours.slice(0, room)) {
+    const declared = detail.neighbours.filter((one) => !one.id.startsWith("~"));
+    const near = declared.length >= NAMED ? declared : detail.neighbours;
+    for (const one of near.slice(0, room)) {
       if (!nodes.has(one.id)) nodes.set(one.id, { id: one.id, name: one.name, type: one.type, centre: false });
       const [source, target] = one.outgoing ? [detail.entity.id, one.id] : [one.id, detail.entity.id];
       if (!edges.some((edge) => edge.source === source && edge.target === target && edge.relation === one.relation)) {
@@ -32,16 +37,15 @@ export async function neighbourhood(ids, principal, signal) {
 
 /** Draw a graph. `onNode(node)`: what a node does when it is chosen; without it nodes are not buttons. */
 export function draw({ nodes, edges }, { wide = false, onNode = null } = {}) {
-  const [width, height] = wide ? [680, 380] : [360, 300];
-  const places = layout(nodes, edges, width, height);
-  const lines = edges.filter((edge) => places.has(edge.source) && places.has(edge.target)).map((edge) => {
-    const [a, b] = [places.get(edge.source), places.get(edge.target)];
-    return s("line", { x1: a.x, y1: a.y, x2: b.x, y2: b.y, "stroke-width": (0.75 + edge.weight).toFixed(2) },
-      s("title", {}, sentence(edge, nodes)));
+  const size = wide ? WIDE : SLIM;
+  const placed = layout(nodes, edges, size);
+  const lines = edges.filter((edge) => placed.spots.has(edge.source) && placed.spots.has(edge.target)).map((edge) => {
+    const [a, b] = [placed.spots.get(edge.source), placed.spots.get(edge.target)];
+    return s("line", { x1: a.x, y1: a.y, x2: b.x, y2: b.y, "stroke-width": (0.75 + edge.weight).toFixed(2) });
   });
-  const dots = nodes.map((node) => dot(node, places.get(node.id), width, onNode));
-  return h("div", { class: "net" },
-    s("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `${nodes.length} entities and ${edges.length} ties; the list below says the same` },
+  const dots = nodes.map((node) => dot(node, placed.spots.get(node.id), size, onNode));
+  return h("div", { class: wide ? "net wide" : "net" },
+    s("svg", { viewBox: `0 0 ${size.width} ${placed.height}`, role: "group", "aria-label": `${nodes.length} entities and ${edges.length} ties; the list below says the same` },
       s("g", { class: "lines", "aria-hidden": "true" }, lines), s("g", {}, dots)),
     h("details", {}, h("summary", {}, "As a list"),
       edges.length ? h("ul", {}, edges.map((edge) => h("li", {}, sentence(edge, nodes)))) : h("p", {}, "No ties are known.")));
@@ -52,64 +56,54 @@ function sentence(edge, nodes) {
   return `${name(edge.source)} ${plain(edge.relation)} ${name(edge.target)}`;
 }
 
-function dot(node, place, width, onNode) {
-  const right = place.x > width / 2;
-  const end = right ? place.x > width * 0.72 : place.x > width * 0.28;
-  const anchor = place.x < width * 0.28 ? "start" : end && right ? "end" : "middle";
+function dot(node, spot, size, onNode) {
   const act = onNode && ((event) => {
     if (event.type === "click" || event.key === "Enter" || event.key === " ") {
       event.preventDefault();
       onNode(node);
     }
   });
-  const label = node.name.length > 20 ? `${node.name.slice(0, 19)}…` : node.name;
+  const most = spot.inner ? size.letters + 8 : size.letters;
+  const label = node.name.length > most ? `${node.name.slice(0, most - 1)}…` : node.name;
+  const place = spot.inner ? { y: -13, "text-anchor": "middle" }
+    : { x: spot.right ? 11 : -11, y: 4, "text-anchor": spot.right ? "start" : "end" };
   return s("g", {
-    class: node.centre ? "node centre" : "node", transform: `translate(${place.x.toFixed(1)} ${place.y.toFixed(1)})`,
+    class: spot.inner ? "node centre" : "node", transform: `translate(${spot.x.toFixed(1)} ${spot.y.toFixed(1)})`,
     ...(act ? { tabindex: "0", role: "button", "aria-label": `${node.name}${node.type ? `, ${node.type}` : ""}`, onclick: act, onkeydown: act } : {}),
   },
-  s("circle", { r: 18, class: "reach" }),
-  s("circle", { r: node.centre ? 7 : 4.5 }),
-  s("text", { y: node.centre ? -13 : 17, "text-anchor": anchor, x: anchor === "middle" ? 0 : anchor === "start" ? -6 : 6 }, label),
+  s("circle", { r: 14, class: "reach" }),
+  s("circle", { r: spot.inner ? 7 : 4.5 }),
+  s("text", place, label),
   s("title", {}, node.name));
 }
 
-/** Place nodes by springs, the same way each time: the start is a circle, in the order given. */
-function layout(nodes, edges, width, height) {
-  const [cx, cy] = [width / 2, height / 2];
-  const spots = nodes.map((node, place) => {
-    const angle = (2 * Math.PI * place) / nodes.length - Math.PI / 2;
-    const reach = node.centre && nodes.filter((one) => one.centre).length === 1 ? 0 : 0.36;
-    return { x: cx + Math.cos(angle) * width * reach, y: cy + Math.sin(angle) * height * reach };
+/** Place the best tied nodes inside and the others around them, in rows left and right, so that no two names meet. */
+function layout(nodes, edges, { width, reach }) {
+  const ties = new Map(nodes.map((node) => [node.id, 0]));
+  for (const edge of edges) for (const id of [edge.source, edge.target]) ties.set(id, (ties.get(id) ?? 0) + 1);
+  const chosen = nodes.filter((node) => node.centre);
+  const byTies = [...nodes].sort((a, b) => ties.get(b.id) - ties.get(a.id) || (a.id < b.id ? -1 : 1));
+  const inner = chosen.length ? chosen : byTies.filter((node, place) => place === 0 || (place < 3 && ties.get(node.id) > 2));
+  const around = nodes.filter((node) => !inner.includes(node)).sort((a, b) => home(a) - home(b));
+  const perSide = Math.ceil(around.length / 2);
+  const height = Math.max(perSide * ROW + 50, inner.length * 74 + 40, 150);
+  const spots = new Map();
+  inner.forEach((node, place) => {
+    spots.set(node.id, { x: width / 2 + (inner.length > 1 ? (place % 2 ? 14 : -14) : 0), y: (height * (place + 1)) / (inner.length + 1), inner: true });
   });
-  const index = new Map(nodes.map((node, place) => [node.id, place]));
-  const ties = edges.map((edge) => [index.get(edge.source), index.get(edge.target)]).filter(([a, b]) => a !== undefined && b !== undefined);
-  const ideal = Math.sqrt((width * height) / Math.max(nodes.length, 4)) * 0.8;
-  for (let step = 0; step < STEPS; step += 1) {
-    const heat = (1 - step / STEPS) * 12 + 0.5;
-    const moves = spots.map(() => ({ x: 0, y: 0 }));
-    for (let a = 0; a < spots.length; a += 1) {
-      for (let b = a + 1; b < spots.length; b += 1) {
-        const [dx, dy] = [(spots[a].x - spots[b].x) * 0.72 || 0.01, (spots[a].y - spots[b].y) * 1.3 || 0.01 * (b - a)];
-        const far = Math.max(Math.hypot(dx, dy), 1);
-        const push = (ideal * ideal) / far / far;
-        moves[a].x += dx * push; moves[a].y += dy * push;
-        moves[b].x -= dx * push; moves[b].y -= dy * push;
-      }
-      moves[a].x += (cx - spots[a].x) * 0.03; moves[a].y += (cy - spots[a].y) * 0.05;
-    }
-    for (const [a, b] of ties) {
-      const [dx, dy] = [spots[b].x - spots[a].x, spots[b].y - spots[a].y];
-      const pull = Math.hypot(dx, dy) / ideal / 2;
-      moves[a].x += dx * pull; moves[a].y += dy * pull;
-      moves[b].x -= dx * pull; moves[b].y -= dy * pull;
-    }
-    spots.forEach((spot, place) => {
-      const length = Math.max(Math.hypot(moves[place].x, moves[place].y), 0.01);
-      spot.x = clamp(spot.x + (moves[place].x / length) * Math.min(length, heat), 26, width - 26);
-      spot.y = clamp(spot.y + (moves[place].y / length) * Math.min(length, heat), 30, height - 30);
-    });
-  }
-  return new Map(nodes.map((node, place) => [node.id, spots[place]]));
-}
+  around.forEach((node, place) => {
+    const right = place % 2 === 1;
+    const rows = right ? around.length - perSide : perSide;
+    const row = Math.floor(place / 2);
+    const lift = rows === 1 ? 0 : (2 * row) / (rows - 1) - 1;
+    const out = reach * Math.sqrt(1 - (lift * 0.8) ** 2);
+    spots.set(node.id, { x: width / 2 + (right ? out : -out), y: height / 2 + (lift * (height - 40)) / 2, right, inner: false });
+  });
+  return { spots, height };
 
-const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
+  function home(node) {
+    const places = inner.map((one, place) => (edges.some((edge) => [edge.source, edge.target].includes(node.id) && [edge.source, edge.target].includes(one.id)) ? place : null))
+      .filter((place) => place !== null);
+    return places.length ? places.reduce((sum, place) => sum + place, 0) / places.length : inner.length;
+  }
+}

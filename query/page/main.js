@@ -118,11 +118,13 @@ function complete(made, signal) {
   stages.finish();
   byId("columns").removeAttribute("aria-busy");
   show(content, answerOf(answer, reveal));
-  const found = answer.results.length
+  const found = answer.low_confidence && answer.results.length ? ["nothing certain"] : answer.results.length
     ? [count(answer.results.length, "result"), answer.conflicts.length ? count(answer.conflicts.length, "dispute") : null]
     : ["not known"];
   say(`${found.filter(Boolean).join(", ")} · ${milliseconds(answer.timings_ms.total)}`, answer.complete ? "" : "degraded");
-  around(signal);
+  const seen = new URLSearchParams(location.search).get("unit");
+  if (seen && byId("panel").open && answer.results.some((one) => one.unit_id === seen)) reveal(seen); // now with its score
+  if (!answer.structured.some((one) => one.kind === "graph")) around(signal);
 }
 
 /** Draw what stands around the entities of the question, or else of the first result. */
@@ -291,13 +293,13 @@ async function start() {
 
 async function load() {
   toForm(new URLSearchParams(location.search));
-  listenToFeed();
   const named = people().catch(() => {});
   get("/").then((index) => {
     byId("about").textContent = `Cortex ${index.version}. ${index.trusted ? "No tokens are set: everybody on this machine is trusted." : "Callers carry a token."}`;
   }).catch(() => {});
   await named;
   route();
+  listenToFeed();
 }
 
 start();

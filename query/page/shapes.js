@@ -15,20 +15,40 @@ const cited = (unitId, open, words = unitId) =>
 
 const SCOPE = /^(personal|team|department|organization)\//;
 
+const ROWS = 12;
+
+/** The last column of the API cites the unit; here each row begins with its source. */
 function table(result, open) {
-  const last = result.columns.length - 1;
+  const rows = result.rows.map((row, place) => ({ cells: row.slice(0, -1), unitId: result.unit_ids[place] }));
+  const columns = result.columns.slice(0, -1).map((name, place) => ({ name, place, one: alike(rows, place) }));
+  const shown = columns.filter((column) => column.one === null);
+  const lines = rows.map((row, number) => h("tr", { hidden: number >= ROWS },
+    h("td", {}, h("button", { type: "button", class: "cite", "aria-label": `Open ${row.unitId}`, onclick: () => open(row.unitId) }, String(number + 1))),
+    shown.map(({ name, place }) => h("td", { class: (row.cells[place] ?? "").length > 40 ? "long" : "brief" }, readable(row.cells[place], name)))));
+  const all = rows.length > ROWS ? h("button", {
+    type: "button", class: "quiet",
+    onclick: () => { for (const line of lines) line.hidden = false; all.remove(); },
+  }, `Show all ${rows.length}`) : null;
   return h("figure", { class: "shape" },
-    h("figcaption", {}, result.title),
+    h("figcaption", {}, result.title, columns.filter((column) => column.one !== null)
+      .map((column) => h("span", { class: "faint" }, ` · ${column.name}: ${readable(column.one, column.name)}`))),
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": result.title },
       h("table", {},
-        h("thead", {}, h("tr", {}, result.columns.map((name) => h("th", { scope: "col" }, name)))),
-        h("tbody", {}, result.rows.map((row, place) => h("tr", {}, row.map((cell, column) =>
-          h("td", { class: (cell ?? "").length > 60 ? "long" : null },
-            column === last ? cited(result.unit_ids[place], open, cell ?? result.unit_ids[place]) : readable(cell)))))))));
+        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, h("span", { class: "unseen" }, "source")),
+          shown.map(({ name }) => h("th", { scope: "col" }, name)))),
+        h("tbody", {}, lines))),
+    all);
 }
 
-function readable(cell) {
+/** What every row says in a column, or null: then the column is worth its room. */
+function alike(rows, place) {
+  const first = rows[0]?.cells[place] ?? null;
+  return rows.length > 2 && first !== null && rows.every((row) => row.cells[place] === first) ? first : null;
+}
+
+function readable(cell, column = "") {
   if (cell === null || cell === undefined) return "—";
+  if (column === "type") return plain(cell);
   return SCOPE.test(cell) ? scopeName(cell) : nameOf(cell);
 }
 
@@ -54,11 +74,10 @@ function timeline(result, open) {
       ? h("p", { class: "meta" }, h("span", {}, `${result.undated.length} without a date were left out`)) : null);
 }
 
-function graph(result, open) {
-  const nodes = result.nodes.map((node) => ({ ...node, centre: false }));
+function graph(result) {
   return h("figure", { class: "shape" },
     h("figcaption", {}, result.title),
-    draw({ nodes, edges: result.edges }, { wide: true, onNode: null, onUnit: open }));
+    draw({ nodes: result.nodes, edges: result.edges }, { wide: matchMedia("(min-width: 641px)").matches }));
 }
 
 function unsupported(result) {

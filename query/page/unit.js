@@ -3,18 +3,21 @@
 import { get } from "./api.js";
 import { byId, h, show } from "./dom.js";
 import { draw, neighbourhood } from "./graph.js";
-import { nameOf, plain, scopeName, short, when } from "./words.js";
+import { capital, nameOf, plain, scopeName, short, when } from "./words.js";
+
+const MOST_AGAINST = 5;
 
 /** Open the panel on a unit. `result`: its place in the present answer, if any. */
 export async function openUnit(unitId, { result, principal, onEntity, onUnit, onClose }) {
   const panel = byId("panel");
-  frame(panel, result?.title ?? "…", [h("p", { class: "loading" }, "Loading")]);
+  frame(panel, result?.title ?? "One moment", [h("p", { class: "loading" }, "Loading")]);
   if (!panel.open) panel.showModal();
   panel.onclose = onClose;
   try {
     const known = await get(`/v1/units/${unitId}`, { principal, history: true });
-    const title = known.unit.title ?? plain(known.unit.type);
+    const title = known.unit.title ?? capital(plain(known.unit.type));
     frame(panel, title, body(known, result, onUnit));
+    addWords(panel, principal);
     await addNeighbours(panel, known.unit, principal, onEntity);
   } catch (error) {
     frame(panel, "Not to be seen", [
@@ -44,8 +47,8 @@ function body(known, result, onUnit) {
       h("ul", {}, unit.evidence.map((one) => h("li", {}, [one.quote && `“${one.quote}”`, one.ref].filter(Boolean).join(" · "))))) : null,
     result?.terms?.length ? terms(result) : null,
     state.contradiction_refs.length ? h("section", {}, h("h3", {}, "Contradicted by"),
-      h("ul", { class: "plainlist" }, state.contradiction_refs.map((id) =>
-        h("li", {}, h("button", { type: "button", class: "link", onclick: () => onUnit(id) }, id))))) : null,
+      h("ul", { class: "plainlist" }, state.contradiction_refs.slice(0, MOST_AGAINST).map((id) =>
+        h("li", {}, h("button", { type: "button", class: "link", "data-against": id, onclick: () => onUnit(id) }, id))))) : null,
     h("section", { class: "near", hidden: true }, h("h3", {}, "Next to it")),
     history(known.history),
   ];
@@ -54,7 +57,7 @@ function body(known, result, onUnit) {
 function facts(unit, state) {
   const held = [unit.valid_from && `from ${when(unit.valid_from)}`, unit.valid_until && `until ${when(unit.valid_until)}`];
   return [
-    ["Kind", plain(unit.type)],
+    ["Kind", capital(plain(unit.type))],
     ["Scope", scopeName(`${unit.scope.level}/${unit.scope.entity_id}`)],
     ["Occurred", unit.occurred_at ? when(unit.occurred_at) : "not said"],
     ["Recorded", when(state.recorded_at)],
@@ -89,6 +92,16 @@ function history(revisions) {
     h("ol", { class: "timeline" }, revisions.map((one) => h("li", {},
       h("time", { datetime: one.state.recorded_at }, `revision ${one.state.revision}, ${when(one.state.recorded_at)}`),
       h("p", {}, one.unit.text)))));
+}
+
+/** Put words in the place of ids. */
+function addWords(panel, principal) {
+  for (const button of panel.querySelectorAll("[data-against]")) {
+    get(`/v1/units/${button.dataset.against}`, { principal }).then((known) => {
+      const { text } = known.unit;
+      button.textContent = text.length > 120 ? `${text.slice(0, 119)}…` : text;
+    }, () => {});
+  }
 }
 
 async function addNeighbours(panel, unit, principal, onEntity) {

@@ -45,3 +45,11 @@ export function scopeName(scope) {
 }
 
 export const plain = (name) => name.replaceAll("_", " ").replaceAll("-", " ");
+
+/** What a contradiction is about. */
+export const subjectOf = (pair) => capital(pair.attribute || `a difference in ${pair.difference}`);
+
+/** In what its sides differ; which is newer is shown at the sides. */
+export const differs = (pair) => pair.detail.replace(/ \(newer: .*\)$/, "");
+
+export const capital = (words) => words.charAt(0).toLocaleUpperCase() + words.slice(1);

@@ -23,8 +23,8 @@ def product(tmp_path_factory):
     with running(tmp_path_factory.mktemp("agents") / "data") as product:
         product.wait_stored(
             product.publish(
-                unit("rate-old", "The retry limit of the Alca gateway is 5.", occurred_at="2026-01-01"),
-                unit("rate-new", "The retry limit of the Alca gateway is 3.", occurred_at="2026-03-01"),
+                unit("rate-old", "The retry limit of the Alca Gateway is 5.", occurred_at="2026-01-01"),
+                unit("rate-new", "The retry limit of the Alca Gateway is 3.", occurred_at="2026-03-01"),
                 unit("lamp/code", EVIL),
                 {
                     "specversion": "1.0",
@@ -32,7 +32,7 @@ def product(tmp_path_factory):
                     "source": "urn:test",
                     "tenant": "demo",
                     "type": "entity.declared",
-                    "data": {"id": "sys-alca", "type": "system", "name": "Alca gateway", "aliases": ["AG"]},
+                    "data": {"id": "sys-alca", "type": "system", "name": "Alca Gateway", "aliases": ["AG"]},
                 },
             )
         )
@@ -100,10 +100,10 @@ async def test_an_agent_asks_publishes_and_reads(product, connect):
         assert {name for name, tool in tools.items() if not tool.annotations.read_only_hint} == {"publish"}
         assert "never" in client.instructions
 
-        answer = await client.call_tool("context", {"question": "what is the retry limit of the Alca gateway?"})
+        answer = await client.call_tool("context", {"question": "what is the retry limit of the Alca Gateway?"})
         text = answer.content[0].text
         assert not answer.is_error
-        assert "retry limit of the Alca gateway is 3" in text
+        assert "retry limit of the Alca Gateway is 3" in text
         assert "Conflicts:" in text
         assert {one["unit_id"] for one in answer.structured_content["citations"]} >= {"rate-old", "rate-new"}
         assert answer.structured_content["conflicts"][0]["newer"] == "rate-new"
@@ -138,7 +138,7 @@ async def test_text_is_data(product):
 
 async def test_whoever_may_not_read_a_scope_gets_nothing_of_it(product):
     async with over_stdio(product, "--as", "person-stranger") as client:
-        answer = await client.call_tool("context", {"question": "what is the retry limit of the Alca gateway?"})
+        answer = await client.call_tool("context", {"question": "what is the retry limit of the Alca Gateway?"})
         assert answer.structured_content["low_confidence"] is True
         assert answer.structured_content["citations"] == []
         assert "is 3" not in answer.content[0].text
@@ -148,12 +148,12 @@ async def test_whoever_may_not_read_a_scope_gets_nothing_of_it(product):
 
 async def test_entities_by_name_alias_and_resource(product):
     async with over_stdio(product) as client:
-        for name in ("Alca gateway", "AG", "sys-alca"):
+        for name in ("Alca Gateway", "AG", "sys-alca"):
             found = await client.call_tool("entity", {"name": name})
             assert found.structured_content["entity"]["id"] == "sys-alca"
             assert {one["unit_id"] for one in found.structured_content["units"]} == {"rate-old", "rate-new"}
         resource = await client.read_resource("cortex://entity/sys-alca")
-        assert json.loads(resource.contents[0].text)["entity"]["name"] == "Alca gateway"
+        assert json.loads(resource.contents[0].text)["entity"]["name"] == "Alca Gateway"
         page = await client.call_tool("contradictions", {"limit": 1})
         assert page.structured_content["contradictions"][0]["difference"] == "number"
 
@@ -212,13 +212,13 @@ def hook(product, kind, given, *options, url=None):
     )
 
 
-PROMPT = json.dumps({"prompt": "what is the retry limit of the Alca gateway?", "hook_event_name": "UserPromptSubmit"})
+PROMPT = json.dumps({"prompt": "what is the retry limit of the Alca Gateway?", "hook_event_name": "UserPromptSubmit"})
 
 
 def test_the_prompt_hook_adds_what_is_known(product):
     done = hook(product, "prompt", PROMPT, "--budget-ms", "20000")
     context = json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]
-    assert "retry limit of the Alca gateway is 3" in context
+    assert "retry limit of the Alca Gateway is 3" in context
     assert context.endswith("</cortex-context>")
     plain = hook(product, "prompt", PROMPT, "--budget-ms", "20000", "--plain").stdout
     assert plain.rstrip().endswith("</cortex-context>")
@@ -316,4 +316,4 @@ def test_the_written_command_works_as_an_agents_shell_runs_it(product, tmp_path)
         return done.stdout
 
     said = until(ask, 30, "the hook answered in time")  # on a loaded machine a single call may run out of its time
-    assert "Alca gateway" in json.loads(said)["hookSpecificOutput"]["additionalContext"]
+    assert "Alca Gateway" in json.loads(said)["hookSpecificOutput"]["additionalContext"]

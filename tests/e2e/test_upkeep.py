@@ -12,17 +12,21 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from httpx_sse import connect_sse
 
-from tests.e2e.product import SEARCHABLE_S, Product, running, unit, until
+from tests.e2e.conftest import PATIENT
+from tests.e2e.product import SEARCHABLE_S, Product, unit, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 ROOT = Path(__file__).resolve().parents[2]
+LOAD = 400  # events while the backup runs; each waits for its answer
 QUESTION = "how often does the lighthouse at Skerry blink?"
 
 
 @pytest.fixture(scope="module")
 def product(tmp_path_factory):
     """A Cortex with two statements about a lighthouse, of which the later replaces the earlier."""
-    with running(tmp_path_factory.mktemp("upkeep") / "data") as product:
+    product = Product(tmp_path_factory.mktemp("upkeep") / "data", env=PATIENT)
+    try:
+        product.start()
         events = [
             unit("old", "The lighthouse at Skerry blinks every nine seconds.", occurred_at="2026-01-01"),
             unit(
@@ -32,6 +36,8 @@ def product(tmp_path_factory):
         ]
         product.wait_stored(product.publish(*events))
         yield product
+    finally:
+        product.close()
 
 
 def cortex(product, *arguments):
@@ -95,7 +101,7 @@ def test_the_plans_addresses_give_the_same_answers(product):
     assert ids(own)[0] == "new"
     assert body(product.http.get("/api/cortex/context", params={"q": QUESTION, "limit": 3, "max_tokens": 800})) == own
     narrowed = {"q": QUESTION, "limit": 3, "max_tokens": 800, "workspace_id": "team-core"}
-    assert ids(body(product.http.get("/api/cortex/context", params=narrowed))) == ids(own)
+    assert ids(body(product.http.get("/api/cortex/context", params=narrowed))) == ["new"]
     assert ids(body(product.http.get("/api/cortex/search", params={"q": QUESTION, "layer": "workspace"})))[0] == "new"
     assert "new" not in ids(body(product.http.get("/api/cortex/search", params={"q": QUESTION, "layer": "personal"})))
     newest = body(product.http.get("/api/cortex/search"))
@@ -191,7 +197,7 @@ def test_backup_under_load_then_restore_elsewhere(product, tmp_path):
     later = []
 
     def keep_publishing():
-        while not stop.is_set():
+        while not stop.is_set() and len(later) < LOAD:
             n = len(later)
             later.extend(product.publish(unit(f"later-{n}", f"Gull number {n} was ringed at the pier.")))
 
@@ -207,12 +213,13 @@ def test_backup_under_load_then_restore_elsewhere(product, tmp_path):
     code, _, err = cortex(product, "restore", str(tmp_path / "backup"), "--data-dir", str(product.folder))
     assert code == 1
     assert "in use by another Cortex" in err
-    restored = Product(tmp_path / "restored")
+    restored = Product(tmp_path / "restored", env=PATIENT)
     code, out, err = cortex(product, "restore", str(tmp_path / "backup"), "--data-dir", str(restored.folder))
     assert code == 0, err
     try:
         restored.start()
         restored.wait_stored(accepted)
+        product.wait_stored(later)
         first = [ids(one.ask(QUESTION))[0] for one in (product, restored)]
         assert first == ["new", "new"]
         for n in (0, 20, 39):
