@@ -133,6 +133,7 @@ def _find_suspects(
     prepared = {**known, **read}
     mine, same = prepared[own_id], same_entity(view)
     others = [prepared[unit_id] for unit_id in order if unit_id in prepared and unit_id != own_id]
+    others = [other for other in others if mine.history is None or other.history != mine.history]
     return read, [
         other
         for other in others[:CANDIDATES]

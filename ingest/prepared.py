@@ -8,7 +8,7 @@ from ingest.differences import ComparedUnit
 from ingest.names import SameEntity
 from ingest.outlines import Outline, outline_of
 from schemas.times import Moment
-from schemas.units import LinkRelation
+from schemas.units import LinkRelation, SourceType, Unit
 from shared.identity import AliasView, fold_key, id_key
 from shared.store import StoredUnit, UnitVersion
 
@@ -29,6 +29,8 @@ class Prepared(NamedTuple):
     outline: Outline
     revision: int
     passage_id: int
+    history: str | None = None
+    """The project whose history it tells: two commits of one tell what changed when, and never contradict each other."""
 
 
 def prepare(unit: StoredUnit, view: AliasView) -> Prepared:
@@ -46,7 +48,12 @@ def prepare(unit: StoredUnit, view: AliasView) -> Prepared:
         supersedes=stated.supersedes,
     )
     outline = outline_of(compared, lambda name: entity_of(name, view))
-    return Prepared(compared, outline, unit.known.state.revision, unit.passage_id)
+    return Prepared(compared, outline, unit.known.state.revision, unit.passage_id, history_of(stated))
+
+
+def history_of(unit: Unit) -> str | None:
+    """Return the project whose history a unit tells; None for whatever states what holds."""
+    return unit.project if unit.origin.source_type is SourceType.GIT_COMMIT else None
 
 
 def own_keys(unit: StoredUnit) -> list[str]:

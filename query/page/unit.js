@@ -1,7 +1,7 @@
 // A unit in a panel of its own: text, times, source, why it ranked, what stands next to it, what it said before.
 
 import { get } from "./api.js";
-import { byId, h, show } from "./dom.js";
+import { bar, byId, h, show } from "./dom.js";
 import { draw, neighbourhood } from "./graph.js";
 import { capital, nameOf, plain, scopeName, short, when } from "./words.js";
 
@@ -74,15 +74,18 @@ function facts(unit, state) {
   ].filter(([, value]) => value);
 }
 
-/** Each term of the score: those of rank add up, the others multiply. */
+const TERMS = { "rrf.keyword": "by word", "rrf.vector": "by meaning", "rrf.graph": "by the graph", "graph.near": "by the graph" };
+
+/** Each term of the score: what finds a unit adds up, the rest multiplies. */
 function terms(result) {
-  const most = Math.max(...result.terms.map((term) => Math.abs(term.value)), 1e-9);
+  const adds = (term) => /^(rrf|graph)\./.test(term.name);
+  const sum = result.terms.filter(adds).reduce((all, term) => all + term.value, 0) || 1;
   return h("section", {},
-    h("h3", {}, `Why it is number ${result.rank}`, h("span", { class: "faint" }, ` score ${short(result.score)}`)),
+    h("h3", {}, `Why it is number ${result.rank}`, h("span", { class: "faint" }, ` · score ${short(result.score)}`)),
     h("table", { class: "bars terms" }, h("tbody", {}, result.terms.map((term) => h("tr", {},
-      h("th", { scope: "row" }, plain(term.name.replaceAll(".", " "))),
-      h("td", { class: "bar-cell" }, h("meter", { min: 0, max: most, value: Math.abs(term.value), "aria-label": `${term.name}: ${short(term.value)}` })),
-      h("td", { class: "value" }, short(term.value)),
+      h("th", { scope: "row", title: term.name }, TERMS[term.name] ?? plain(term.name.replaceAll(".", " "))),
+      h("td", { class: "value" }, `${adds(term) ? "+" : "×"} ${short(term.value)}`),
+      h("td", { class: "bar-cell" }, adds(term) ? bar(term.value / sum) : null),
       h("td", { class: "why" }, term.detail))))));
 }
 

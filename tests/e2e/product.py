@@ -106,6 +106,11 @@ class Product:
         if self._process and self._process.stdout:
             self._process.stdout.close()
 
+    def tree(self) -> list[psutil.Process]:
+        """Return every process that belongs to it."""
+        assert self._process is not None
+        return psutil.Process(self._process.pid).children(recursive=True)
+
     def rss_mb(self) -> float:
         """Return the resident memory of the whole tree in MB."""
         assert self._process is not None

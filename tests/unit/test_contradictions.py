@@ -199,3 +199,16 @@ async def test_no_more_than_the_newest_candidates_are_compared() -> None:
     pairs = await found_in(texts, newest)
     assert len(pairs) == CANDIDATES
     assert min(pair.units[0] for pair in pairs) == "unit-004"
+
+
+async def test_commits_of_one_history_tell_changes_and_contradict_a_document_but_not_each_other():
+    shelf = Shelf()
+    commit = {"origin": {"source_type": "git_commit"}, "project": "payments"}
+    await shelf.put("older", LIMITS["five"], **commit)
+    await shelf.put("newer", LIMITS["six"], **commit)
+    assert await check_receipt(receipt("older", "newer"), shelf.store) == []
+    await shelf.put("page", LIMITS["five"], origin={"source_type": "document"})
+    found = await check_receipt(receipt("page"), shelf.store)
+    assert [one.units for one in found] == [("newer", "page")]
+    await shelf.put("elsewhere", LIMITS["five"], origin={"source_type": "git_commit"}, project="other")
+    assert [one.units for one in await check_receipt(receipt("elsewhere"), shelf.store)] == [("elsewhere", "newer")]
