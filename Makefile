@@ -8,10 +8,10 @@ ARGS ?=
 export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
 
-.PHONY: help up test check lint eval bench lock schemas clean
+.PHONY: help up test test-page check lint eval bench lock schemas clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Cortex needs Python 3.11 or later: make PYTHON=python3.11 ..."; exit 1; }
@@ -26,6 +26,11 @@ up: $(READY) ## start Cortex on embedded defaults with the sample company, and s
 
 test: $(READY) ## run all tests (real broker, cache and processes on loopback)
 	@$(BIN)/python -m pytest $(ARGS)
+
+test-page: $(READY) ## drive the page in Chromium (needs chromium, node 20 and npm)
+	@for tool in chromium node npm; do command -v $$tool >/dev/null || { echo "$$tool is not installed: apt-get install chromium nodejs npm"; exit 1; }; done
+	@npm ci --silent --prefix tests/page
+	@$(BIN)/python -m pytest -m page tests/page -q $(ARGS)
 
 check: lint ## lint, then unit and contract tests: before every commit
 	@$(BIN)/python -m pytest -q tests/unit tests/contract

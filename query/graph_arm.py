@@ -38,11 +38,15 @@ HIT_SEED: Final = 0.5
 
 @dataclass(frozen=True)
 class Nearness:
-    """The cosines of passages to the question: those that are ``known``, and others looked up once."""
+    """The cosines of passages to the question: those that are ``known``, and others looked up once.
+
+    ``soon``: passages that ranking will ask for, looked up together with the graph's.
+    """
 
     snapshot: Snapshot
     vector: Vector
     known: dict[int, float]
+    soon: Sequence[int] = ()
 
     async def of(self, passages: Iterable[int]) -> Mapping[int, float]:
         """Return what is known once these passages are; one without a vector stays absent."""
@@ -101,7 +105,7 @@ async def expand(
         asyncio.to_thread(_ranked_entities, seeds, mentioned, entities, graph, where),
     )
     about |= await _about(snapshot, {key for keys, _ in ranked for key in keys}.difference(about), where)
-    near = await nearness.of(hit.passage_id for hits in about.values() for hit in hits)
+    near = await nearness.of([*nearness.soon, *(hit.passage_id for hits in about.values() for hit in hits)])
     reach = _Reach()
     _hand_on_titles(reach, seeds, mentioned, about, near)
     _hand_on_rank(reach, ranked, about, near)

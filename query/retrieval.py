@@ -26,6 +26,9 @@ log = structlog.get_logger()
 EARLY: Final = 3
 """Hits shown before fusion: enough to begin to read, few enough to be withdrawn."""
 
+SOON: Final = 30
+"""The best direct hits, whose nearness is looked up with the graph's: ranking will ask for about so many."""
+
 EARLY_CHARS: Final = 300
 
 
@@ -97,7 +100,8 @@ class Retrieval:
         left = max(0.0, self.graph_deadline - self.plan.clock.monotonic())
         try:
             async with asyncio.timeout(left):
-                best = best_passages(direct, SEEDS)
+                soon = best_passages(direct, SOON)
+                best = soon[:SEEDS]
                 by_id = {hit.passage_id: hit for result in reversed(base) for hit in result.hits}
                 units = await self.snapshot.units({by_id[passage].unit_ids[0] for passage in best})
                 seeds = [
@@ -110,7 +114,7 @@ class Retrieval:
                     self.graph,
                     seeds=seeds,
                     entities=entities,
-                    nearness=Nearness(self.snapshot, vector, near),
+                    nearness=Nearness(self.snapshot, vector, near, soon),
                     where=where,
                     limit=DEPTH,
                 )

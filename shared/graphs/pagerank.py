@@ -133,9 +133,11 @@ def _walk(view: View, shares: Mapping[int, float], chosen: Ints, limit: int) -> 
 def _strongest(edge: Ints, weight: Floats, at_seed: NDArray[np.bool_], limit: int) -> NDArray[np.bool_]:
     """Say which of the entries, two an edge, belong to the ``limit`` edges that count: those at a seed, then by weight."""
     worth = weight + np.where(at_seed, weight.max(), 0.0)
-    first = np.lexsort((edge, -worth))[: 2 * limit]  # ties by number; both entries of an edge stand together
-    kept = np.zeros(len(edge), dtype=np.bool_)
-    kept[first] = True
+    least = np.partition(worth, len(worth) - 2 * limit)[len(worth) - 2 * limit]
+    kept = worth > least
+    equal = np.flatnonzero(worth == least)
+    equal = equal[np.argsort(edge[equal], kind="stable")]  # ties by number; both entries of an edge stand together
+    kept[equal[: 2 * limit - np.count_nonzero(kept)]] = True
     return kept
 
 

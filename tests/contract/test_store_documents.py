@@ -117,4 +117,6 @@ async def test_a_retracted_part_stays_away_while_its_document_stands(store):
 
 async def test_titles_are_words_too(store):
     await store.apply(asserted(unit("u", "It has a lock.", title="Journal")), asserted(unit("v", "It has a lock.")))
-    assert await store.keyword("journal") == [("u",)], "the same words under another title, or none, are another passage"
+    assert await store.keyword("journal") == [("u",)], (
+        "the same words under another title, or none, are another passage"
+    )

@@ -15,7 +15,8 @@ def test_every_link_into_the_tree_leads_to_a_file_or_folder():
 
 def test_every_link_within_leads_to_a_heading():
     anchors = {
-        re.sub(r"[^a-z0-9 -]", "", head.lower()).replace(" ", "-") for head in re.findall(r"^#+ (.+)$", README, re.MULTILINE)
+        re.sub(r"[^a-z0-9 -]", "", head.lower()).replace(" ", "-")
+        for head in re.findall(r"^#+ (.+)$", README, re.MULTILINE)
     }
     assert set(re.findall(r"\]\(#([^)]+)\)", README)) <= anchors
 

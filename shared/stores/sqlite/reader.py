@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from threading import Lock
@@ -183,13 +183,25 @@ class _Session:
         except RuntimeError as error:
             self._turn.release()
             raise StoreUnavailable("the reader of the store was closed") from error
-        job.add_done_callback(lambda _: self._in_loop(self._turn.release))
+        outcome: asyncio.Future[Result] = self._loop.create_future()
+        job.add_done_callback(lambda _: self._in_loop(lambda: self._pass_on(job, outcome)))
         try:
-            return await asyncio.wrap_future(job)
+            return await outcome
         except asyncio.CancelledError:
             if not job.cancel() and job.running() and self._connection is not None:
                 self._connection.interrupt()
             raise
+
+    def _pass_on(self, job: Future[Result], outcome: asyncio.Future[Result]) -> None:
+        """End the turn and hand over what the thread did, in one step of the loop: each costs a wake-up."""
+        self._turn.release()
+        if outcome.done() or job.cancelled():  # whoever waited has left
+            return
+        error = job.exception()
+        if error is None:
+            outcome.set_result(job.result())
+        else:
+            outcome.set_exception(error)
 
     def _locked(self, work: Callable[[], Result]) -> Result:
         with self._in_use:

@@ -94,11 +94,11 @@ class Matrix:
         mask = None if whole else (added <= seq) & (removed > seq)
         return self._vectors[: self._count], self._pids[: self._count], mask
 
-    def rows_of(self, pids: Collection[int], seq: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    def rows_of(self, pids: frozenset[int], seq: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Return the vectors of those of the passages that are here in a snapshot, and whose each is."""
         rows: list[int] = []
-        for pid in pids:
-            row = self._first_row.get(pid, self._count)
+        for pid in self._first_row.keys() & pids:
+            row = self._first_row[pid]
             while row < self._count and self._pids[row] == pid:
                 rows.append(row)
                 row += 1
@@ -168,11 +168,12 @@ class Matrices:
     def similarities(self, view: View, query: Vector, pids: Collection[int]) -> dict[int, float]:
         """Return the cosine similarity of those of the passages that are loaded: the best of each one's chunks."""
         found: dict[int, float] = {}
+        wanted = frozenset(pids)
         with self._lock:
             if self._patched.get(view.tenant, (-1, ""))[0] < view.seq:
                 return found
             parts = [
-                matrix.rows_of(pids, view.seq)
+                matrix.rows_of(wanted, view.seq)
                 for (tenant, _), matrix in self._matrices.items()
                 if tenant == view.tenant and matrix.floor <= view.seq
             ]
