@@ -41,9 +41,9 @@ class Settings(BaseSettings):
 
     # query
     query_threads: Annotated[int, Field(ge=1, le=64)] = 2
-    search_deadline_ms: Annotated[int, Field(ge=10, le=60_000)] = 400
-    answer_deadline_ms: Annotated[int, Field(ge=50, le=120_000)] = 2_000
-    concurrent_answers: Annotated[int, Field(ge=1, le=10_000)] = 16
+    search_deadline_ms: Annotated[int, Field(ge=10, le=60_000)] = 1_000
+    answer_deadline_ms: Annotated[int, Field(ge=50, le=120_000)] = 3_000
+    concurrent_answers: Annotated[int, Field(ge=1, le=10_000)] = 8
     waiting_answers: Annotated[int, Field(ge=0, le=100_000)] = 400
     heartbeat_s: Annotated[float, Field(gt=0, le=300)] = 15.0
     stream_limit_s: Annotated[float, Field(gt=0, le=3_600)] = 120.0
