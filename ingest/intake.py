@@ -1,11 +1,13 @@
 """How a record gets its position, and how an event is read from its bytes.
 
-Locally the journal gives positions: the pump stamps what it publishes with the journal's number and with this pipeline's
-epoch, a nonce, so that nobody else's record is taken for a journaled one. Any other record is *foreign*: it came over the
-Kafka protocol, and is appended to the journal first, from where the pump publishes it. On a durable Kafka a record's own
+Locally the journal gives positions: the pump stamps what it publishes with the journal's number and a mark, a digest over
+this pipeline's epoch, the place, the stamps and the bytes. So nobody else's record is taken for a journaled one, not even
+one with another's headers copied onto it. Any other record is *foreign*: it came over the Kafka protocol, and is appended
+to the journal first, from where the pump publishes it. On a durable Kafka a record's own
 offset would be its position: then another intake stands here, and nothing else changes.
 """
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,12 +24,14 @@ from shared.errors import Fault, InvalidInput, TooLarge, UnsupportedVersion
 from shared.kafka import Outgoing, Record
 from shared.log import EventLog, LogRecord
 
-EPOCH = "cortex-epoch"
+MARK = "cortex-mark"
 NUMBER = "cortex-number"
 RECORDED_AT = "cortex-recorded-at"
 TENANT = "cortex-tenant"
 SOURCE = "cortex-source"
 EVENT_ID = "cortex-id"
+STAMPS = (NUMBER, RECORDED_AT, TENANT, SOURCE, EVENT_ID)
+MARK_BYTES = 16
 
 MAX_FAULTS = 20  # of one event; more would only repeat the same mistake
 
@@ -53,36 +57,41 @@ class JournalIntake:
 
     @property
     def epoch(self) -> str:
-        """The nonce in the records of our pump."""
+        """The nonce that the marks of our pump's records are made with."""
         return self._epoch
 
     def stamp(self, row: LogRecord) -> Outgoing:
         """Write a journaled event as a record that `place` recognises."""
-        headers = (
-            (EPOCH, self._epoch.encode()),
-            (NUMBER, str(row.position.number).encode()),
-            (RECORDED_AT, row.recorded_at.astimezone(UTC).isoformat().encode()),
-            (TENANT, row.tenant.encode()),
-            (SOURCE, row.source.encode()),
-            (EVENT_ID, row.event_id.encode()),
+        place = row.position
+        stamps = (
+            str(place.number).encode(),
+            row.recorded_at.astimezone(UTC).isoformat().encode(),
+            row.tenant.encode(),
+            row.source.encode(),
+            row.event_id.encode(),
         )
-        return Outgoing(row.key.encode(), row.body, headers)
+        mark = self._mark(place.topic, place.partition, stamps, row.body)
+        return Outgoing(row.key.encode(), row.body, ((MARK, mark), *zip(STAMPS, stamps, strict=True)))
 
     def place(self, record: Record) -> Place | None:
         """Return where the record's event stands, or None for a foreign record."""
         headers = dict(record.headers)
-        if headers.get(EPOCH) != self._epoch.encode():
+        stamps = tuple(value for name in STAMPS if (value := headers.get(name)) is not None)
+        topic = record.topic.removeprefix(self._prefix)
+        if len(stamps) < len(STAMPS) or record.value is None:
             return None
-        position = Position(
-            log=self._log.log_id,
-            topic=record.topic.removeprefix(self._prefix),
-            partition=record.partition,
-            number=int(headers[NUMBER]),
-        )
-        recorded_at = datetime.fromisoformat(headers[RECORDED_AT].decode())
-        return Place(
-            position, recorded_at, headers[TENANT].decode(), headers[SOURCE].decode(), headers[EVENT_ID].decode()
-        )
+        if headers.get(MARK) != self._mark(topic, record.partition, stamps, record.value):
+            return None
+        number, recorded_at, tenant, source, event_id = (stamp.decode() for stamp in stamps)
+        position = Position(log=self._log.log_id, topic=topic, partition=record.partition, number=int(number))
+        return Place(position, datetime.fromisoformat(recorded_at), tenant, source, event_id)
+
+    def _mark(self, topic: str, partition: int, stamps: Sequence[bytes], body: bytes) -> bytes:
+        digest = hashlib.blake2b(digest_size=MARK_BYTES)
+        for part in (self._epoch.encode(), topic.encode(), str(partition).encode(), *stamps, body):
+            digest.update(len(part).to_bytes(8, "big"))
+            digest.update(part)
+        return digest.hexdigest().encode()
 
     async def accept(self, events: Sequence[Event], topic: str) -> None:
         """Keep foreign events; a redelivered one is there already. Raises LogUnavailable, DiskFull."""

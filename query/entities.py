@@ -1,6 +1,8 @@
 """Which entities a question names: declared and mentioned names by their words, then misspellings, then names by shape."""
 
+import re
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Final
 
 from schemas.answers import EntityMatch
@@ -10,14 +12,17 @@ from shared.graph import GraphSnapshot, Resolved
 from shared.identifiers import differs_in_identifier
 from shared.identity import fold_key
 from shared.mentions import find_mentions
+from shared.scripts import UNSPACED, class_of
 from shared.stopwords import ENGLISH
 
 MENTIONED_CONFIDENCE: Final = 0.9  # nobody declared the name, but readable units use it
 UNKNOWN_CONFIDENCE: Final = 0.3  # it looks like a name, and nothing that may be read knows it
 AMBIGUOUS_CONFIDENCE: Final = 0.5  # several declared entities claim the name: none is preferred
 FUZZY_WORDS: Final = 3  # longest sequence of words that is tried as a misspelt name
-UNSPACED_CHARS: Final = 1_000
-"""So much is read of a question that may be written without spaces, where seven names may begin at each character."""
+UNSPACED_CHARS: Final = 500
+"""A question is read up to so many characters of scripts without spaces: at each of them seven names may begin."""
+
+_UNSPACED: Final = re.compile(f"[{class_of(UNSPACED)}]")
 ENTITIES: Final = 32  # of one question; the first ones, should it name more
 
 
@@ -46,8 +51,7 @@ def find_entities(
     then guarded misspellings of declared names; then what looks like a name, as unknown. A name that differs from a known
     one by a number or initial ("Room 102", where "Room" is known) is not that one.
     """
-    if not question_text.isascii():
-        question_text = question_text[:UNSPACED_CHARS]
+    question_text = _bounded(question_text)
     known = _Known(snapshot, scopes)
     shaped = _outermost(find_mentions(question_text))
     exact = [
@@ -60,6 +64,11 @@ def find_entities(
     matches.extend(_misspelt(question_text, snapshot, taken))
     matches.extend(_match(mention, snapshot, known) for mention in _free(shaped, taken))
     return sorted(matches, key=lambda match: (match.start, match.end))[:ENTITIES]
+
+
+def _bounded(text: str) -> str:
+    ends = (match.end() for match in _UNSPACED.finditer(text))
+    return text[: next(islice(ends, UNSPACED_CHARS, None), len(text))]
 
 
 def _outermost(mentions: Sequence[Mention]) -> list[Mention]:

@@ -81,7 +81,8 @@ def synthesize(folder: Path, commits: int, *, files: int = 400, people: int = 25
 
 def _stream(commits: int, files: int, people: int, chance: random.Random) -> Iterator[bytes]:
     for number in range(1, commits + 1):
-        module = f"module{chance.randrange(files)}"
+        index = chance.randrange(files // 3)
+        module = f"module{index}"
         subject = chance.choice(SUBJECTS).format(module=module, number=number)
         body = (
             f"\n\nSeen in run {number} of {module}: the queue grew because the reader slept.\n"
@@ -104,7 +105,7 @@ def _stream(commits: int, files: int, people: int, chance: random.Random) -> Ite
         if merges:
             yield f"merge :{number - 7}\n".encode()
         for _ in range(0 if merges else 1 + chance.randrange(3)):
-            path = f"src/area{chance.randrange(files) % 20}/{module}_{chance.randrange(files)}.py"
+            path = f"src/area{index % 20}/{module}_{chance.randrange(3)}.py"
             content = f"line {number}\n"
             yield f"M 100644 inline {path}\ndata {len(content)}\n{content}\n".encode()
         yield b"\n"

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from compose.feeds.docs import Feed, Manifest, Outcome, Service
 from compose.feeds.documents import Skipped
 from compose.feeds.git_command import Git
-from compose.feeds.git_docs import DocumentFeed, forget_documents, is_fed, read_tree
+from compose.feeds.git_docs import DocumentFeed, forget_documents, is_fed, is_vendored, read_tree
 from compose.feeds.git_graph import Tally, changes, declarations
 from compose.feeds.git_log import Commit, read_commits, window
 from compose.feeds.git_people import is_bot
@@ -317,7 +317,7 @@ class _Run:
             self.state.replace_published(known)
 
     def _declare(self, tip: str) -> None:
-        present = {entry.path for entry in read_tree(self.git, tip)}
+        present = {entry.path for entry in read_tree(self.git, tip) if not is_vendored(entry.path)}
         wanted = declarations(self.state.tally, present, self.feed.name)
         found = changes(wanted, self.state.declared)
         while batch := list(itertools.islice(found, BATCH)):

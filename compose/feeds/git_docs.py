@@ -7,7 +7,7 @@ one that was published is not even read.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from compose.feeds.commands import find_commands
 from compose.feeds.docs import EMPTY_HASH, Feed, Manifest, Outcome, Publish, Published, Service, feed_documents
@@ -16,6 +16,7 @@ from compose.feeds.git_command import Git
 from compose.feeds.git_log import decode_path
 from compose.feeds.git_state import GitState
 
+VENDORED: Final = frozenset({"node_modules", "bower_components", "vendor", "vendored", "third_party", "third-party"})
 _FILES = frozenset({"100644", "100755"})
 """Modes of plain files: links and submodules are none."""
 
@@ -40,8 +41,13 @@ def read_tree(git: Git, revision: str) -> Iterator[Entry]:
 
 def is_fed(path: str) -> bool:
     """Say whether a path is a document's; hidden files and folders are left out, as in ``cortex feed docs``."""
-    parts = path.split("/")
-    return is_document(parts[-1]) and not any(part.startswith(".") for part in parts)
+    hidden = any(part.startswith(".") for part in path.split("/"))
+    return is_document(path.rpartition("/")[2]) and not hidden and not is_vendored(path)
+
+
+def is_vendored(path: str) -> bool:
+    """Say whether a path lies in a folder of other people's work, which says nothing about this repository."""
+    return not VENDORED.isdisjoint(path.lower().split("/")[:-1])
 
 
 @dataclass

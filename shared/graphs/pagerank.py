@@ -134,7 +134,7 @@ def _strongest(edge: Ints, weight: Floats, at_seed: NDArray[np.bool_], limit: in
     """Say which of the entries, two an edge, belong to the ``limit`` edges that count: those at a seed, then by weight."""
     worth = weight + np.where(at_seed, weight.max(), 0.0)
     least = np.partition(worth, len(worth) - 2 * limit)[len(worth) - 2 * limit]
-    kept = worth > least
+    kept: NDArray[np.bool_] = worth > least
     equal = np.flatnonzero(worth == least)
     equal = equal[np.argsort(edge[equal], kind="stable")]  # ties by number; both entries of an edge stand together
     kept[equal[: 2 * limit - np.count_nonzero(kept)]] = True

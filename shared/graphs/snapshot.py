@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -135,6 +136,8 @@ class ReplicaSnapshot:
         outgoing = (self._edges.left[near] == vertex) | (self._edges.relation[near] == UNDIRECTED)
         by_name = np.argsort(np.argsort(self._names.relations))
         keys = (outgoing, by_name[self._edges.relation[near]], others, -support, -weights)
+        strongest = np.lexsort(keys)[:limit]
+        newest = self._newest(near[strongest], readable)
         return [
             Neighbour(
                 self._vertices.ids[others[place]],
@@ -143,22 +146,33 @@ class ReplicaSnapshot:
                 outgoing=bool(outgoing[place]),
                 weight=float(weights[place]),
                 support=int(support[place]),
-                unit_ids=self._newest(near[place], readable),
+                unit_ids=unit_ids,
             )
-            for place in np.lexsort(keys)[:limit]
+            for place, unit_ids in zip(strongest.tolist(), newest, strict=True)
         ]
 
     def counts(self) -> tuple[int, int]:
         """Return (entities, edges)."""
         return len(self._vertices.ids), len(self._edges.left)
 
-    def _newest(self, edge: int, readable: NDArray[np.bool_]) -> tuple[str, ...]:
-        """Return the ids of the newest units that support the edge, ties by id."""
-        rows, _ = self._edges.support.of(np.array([edge]))
-        scope = self._edges.support.scope[rows]
-        owners = self._edges.support.owner[rows[readable[scope] & (scope != EVERYWHERE)]]
-        units = sorted((-self._names.owner_at[owner], self._names.owners[owner].removeprefix(UNIT)) for owner in owners)
-        return tuple(unit_id for _, unit_id in units[:SUPPORT_UNITS])
+    def _newest(self, edges: Ints, readable: NDArray[np.bool_]) -> list[tuple[str, ...]]:
+        """Return of each edge the ids of the newest units that support it, ties by id."""
+        rows, firsts = self._edges.support.of(edges)
+        scope, owner = self._edges.support.scope[rows], self._edges.support.owner[rows]
+        told = (readable[scope] & (scope != EVERYWHERE)).tolist()
+        owners, times = owner.tolist(), self._names.owner_at[owner].tolist()
+        spans = pairwise([*firsts.tolist(), len(rows)])
+        return [
+            tuple(
+                unit_id
+                for _, unit_id in sorted(
+                    (-times[row], self._names.owners[owners[row]].removeprefix(UNIT))
+                    for row in range(start, end)
+                    if told[row]
+                )[:SUPPORT_UNITS]
+            )
+            for start, end in spans
+        ]
 
     def _readable(self, scopes: frozenset[str]) -> NDArray[np.bool_]:
         readable = np.zeros(len(self._vertices.scopes), dtype=np.bool_)

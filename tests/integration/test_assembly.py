@@ -506,3 +506,16 @@ async def test_the_graph_arm_leads_from_a_hit_to_what_it_names(known):
     found = {result.unit_id: result for result in answer.results}
     assert "graph" in found["voss"].arms
     assert found["voss"].rank < found["other"].rank if "other" in found else True
+
+
+@pytest.mark.parametrize("arms", [{"keyword"}, {"vector"}, {"keyword", "vector"}, {"vector", "graph"}])
+async def test_an_arm_that_is_switched_off_is_not_lost(known, arms):
+    await known.teach(
+        unit("film", "The Lighthouse Keeper is a film directed by Marta Voss.", title="The Lighthouse Keeper"),
+        unit("voss", "Born in Tartu, trained as a carpenter.", title="Marta Voss"),
+    )
+    assembly = known.assembly(arms=frozenset(arms))
+    answer = await ask(known, "Where was the director of The Lighthouse Keeper born?", assembly=assembly)
+    assert (answer.complete, answer.lost) == (True, ())
+    assert answer.results
+    assert {arm for result in answer.results for arm in result.arms} <= arms

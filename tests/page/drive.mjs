@@ -237,15 +237,31 @@ const scenarios = {
     await state("sign-in", "/", "#signin[open]", (page) => page.route("**/v1/**", (route) => route.fulfill({
       status: 401, contentType: "application/problem+json", json: { type: "/problems/unauthenticated", title: "A valid bearer token is needed", status: 401, detail: "" },
     })));
-    await state("degraded feed", "/", "#feed-state:not([hidden])", (page) => page.route("**/v1/feed*", (route) => route.fulfill({
-      status: 200, contentType: "text/event-stream",
-      body: 'event: open\ndata: {"kind":"open","live":false}\n\nevent: degraded\ndata: {"kind":"degraded","reason":"the board of news does not answer; nothing comes until it does"}\n\n',
-    })));
     await state("loading", RETRIES, ".skeleton", (page) => page.route("**/v1/context/stream*", () => {}));
     await state("a part is lost", RETRIES, ".notice.lost", (page) => page.route("**/v1/context/stream*", async (route) => {
       const body = await (await route.fetch()).text();
       await route.fulfill({ status: 200, contentType: "text/event-stream", body: body.replace(/("complete":)true(,"degraded":)false(,"lost":)\[\]/, '$1false$2true$3[{"stage":"search","arm":"vector","scope":"team/team-payments","reason":"timeout","detail":"no answer within 49 ms"}]') });
     }));
+  },
+
+  async "says that news is away while the board is"() {
+    const { page, errors } = await open("/");
+    await settled(page);
+    await need("hold the board");
+    await page.locator('#pulse[data-state="degraded"]').waitFor();
+    check("the reason is given", (await page.locator("#feed-state").textContent()).includes("does not answer"));
+    await faults(page, "degraded feed");
+    await picture(page, "state-degraded-feed");
+    await publish(unit("page-unheard", "The ferry bell was polished."));
+    await page.goto(url + RETRIES);
+    await answered(page);
+    check("questions are answered all the same", (await page.locator(".results li").count()) > 0);
+    await need("release the board");
+    await page.locator('#pulse[data-state="live"]').waitFor();
+    await publish(unit("page-heard", "The ferry bell rings again."));
+    await page.locator('#feed li[data-unit="page-heard"]').waitFor();
+    check("the feed goes on", true);
+    clean(errors);
   },
 
   async "paints early"() {

@@ -37,9 +37,15 @@ def company(tmp_path_factory):
 
 def end_query_process(product: Product) -> None:
     """End the process that answers; the runtime starts another."""
-    (query,) = [process for process in product.tree() if "compose.local.query_process" in process.cmdline()]
+    (query,) = [one for one in product.tree() if one.cmdline()[1:3] == ["-m", "compose.local.query_process"]]
     query.kill()
     psutil.wait_procs([query], timeout=GONE_S)
+
+
+def board_of(product: Product) -> psutil.Process:
+    """Return the process that keeps the news."""
+    (board,) = [one for one in product.tree() if "valkey-server" in one.name()]
+    return board
 
 
 def publish_over_kafka(product: Product) -> None:
@@ -63,6 +69,10 @@ def serve(product: Product, need: str) -> None:
         end_query_process(product)
     elif need == "publish over Kafka":
         publish_over_kafka(product)
+    elif need == "hold the board":
+        board_of(product).suspend()
+    elif need == "release the board":
+        board_of(product).resume()
     elif need == "stop":
         product.stop()
     elif need == "start":
@@ -81,6 +91,7 @@ SCENARIOS = (
     "fits a narrow window",
     "can be read by everybody",
     "says how it is",
+    "says that news is away while the board is",
     "paints early",
     "goes on where it was when the service comes back",
     "survives a restart of everything",

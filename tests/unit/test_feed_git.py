@@ -291,6 +291,15 @@ def test_documents_come_along_and_parts_with_secrets_do_not(run, repository):
     assert AWS not in str(service.new)
 
 
+def test_other_peoples_work_in_the_tree_is_left_out(run, repository):
+    repository.write("web/node_modules/left/README.md", "# Left\n\nPads.\n")
+    repository.write("docs/vendor.md", "# Vendors\n\nWho sells to us.\n")
+    repository.commit("Add what the page needs")
+    service = Recorder()
+    assert run(service).documents.published == ["docs/vendor.md"]
+    assert [one.name for one in service.of(EntityDeclared) if one.type == "module"] == ["docs/vendor.md"]
+
+
 def test_a_changed_document_replaces_its_commands_and_a_vanished_one_takes_them_along(run, repository):
     repository.write("README.md", "# Shop\n\n```sh\nmake up\n```\n\n```sh\nmake test\n```\n")
     repository.commit("Write the readme file")

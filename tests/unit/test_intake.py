@@ -1,5 +1,6 @@
 """How a record gets its position, and what cannot be an event."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import orjson
@@ -50,6 +51,41 @@ async def test_a_record_of_another_epoch_or_without_one_is_foreign():
     (row,) = await log.read(0, 10)
     assert intake.place(as_record(JournalIntake(log, "epoch-1").stamp(row), EVENTS, 0)) is None
     assert intake.place(Stamped(0, headers=(("cortex-number", b"7"),))) is None
+
+
+async def journaled(intake: JournalIntake, log: MemoryLog, topic: str = EVENTS) -> Stamped:
+    """An event as the pump publishes it."""
+    await intake.accept([parse_event(EVENT)], topic)
+    (row,) = await log.read(0, 10)
+    return as_record(intake.stamp(row), topic, row.position.partition)
+
+
+STAMPS = ("cortex-mark", "cortex-number", "cortex-recorded-at", "cortex-tenant", "cortex-source", "cortex-id")
+BRIDGED = {
+    "other bytes": lambda record: replace(record, value=orjson.dumps({**EVENT, "id": "another"})),
+    "no bytes": lambda record: replace(record, value=None),
+    "another partition": lambda record: replace(record, partition=(record.partition + 1) % 4),
+    "another topic": lambda record: replace(record, topic=BULK),
+    "another number": lambda record: replace(record, headers=(*record.headers, ("cortex-number", b"999999"))),
+    "no number": lambda record: replace(record, headers=(*record.headers, ("cortex-number", None))),
+    "odd time": lambda record: replace(record, headers=(*record.headers, ("cortex-recorded-at", b"\xff"))),
+    **{
+        f"without {name}": lambda record, name=name: replace(
+            record, headers=tuple(header for header in record.headers if header[0] != name)
+        )
+        for name in STAMPS
+    },
+}
+
+
+@pytest.mark.parametrize("change", BRIDGED.values(), ids=BRIDGED)
+async def test_what_a_bridge_made_of_a_journaled_record_is_foreign(change):
+    """Its headers were copied onto another event, place or number: it must not stand in the original's."""
+    log = MemoryLog(4, ManualClock(datetime(2026, 6, 1, tzinfo=UTC)))
+    intake = JournalIntake(log, "epoch-1")
+    record = await journaled(intake, log)
+    assert intake.place(record) is not None
+    assert intake.place(change(record)) is None
 
 
 async def test_accepting_an_event_twice_keeps_it_once():

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from query.entities import AMBIGUOUS_CONFIDENCE, ENTITIES, MENTIONED_CONFIDENCE, UNKNOWN_CONFIDENCE, find_entities
+from query.entities import (
+    AMBIGUOUS_CONFIDENCE,
+    ENTITIES,
+    MENTIONED_CONFIDENCE,
+    UNKNOWN_CONFIDENCE,
+    UNSPACED_CHARS,
+    find_entities,
+)
 from schemas.graph import Contribution, KeyWeight
 from shared.graph import GraphSnapshot
 from shared.graphs.memory import MemoryGraph
@@ -139,3 +146,9 @@ def test_matches_stand_in_order_and_never_overlap(words):
     matches = find_entities(question, GRAPH, READABLE)
     assert all(question[match.start : match.end] == match.surface for match in matches)
     assert all(before.end <= after.start for before, after in pairwise(matches))
+
+
+@pytest.mark.parametrize(("padding", "read"), [("文", False), ("w ", True), ("é ", True)])
+def test_only_what_is_written_without_spaces_is_read_no_further_than_its_bound(padding, read):
+    text = padding * (UNSPACED_CHARS + 2) + " Kubernetes"
+    assert ("sys-k8s" in {match.entity_id for match in find_entities(text, build(), READABLE)}) is read
