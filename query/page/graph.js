@@ -39,14 +39,14 @@ export async function neighbourhood(ids, principal, signal) {
 export function draw({ nodes, edges }, { wide = false, onNode = null } = {}) {
   const size = wide ? WIDE : SLIM;
   const placed = layout(nodes, edges, size);
-  const lines = edges.filter((edge) => placed.spots.has(edge.source) && placed.spots.has(edge.target)).map((edge) => {
+  const ties = edges.filter((edge) => placed.spots.has(edge.source) && placed.spots.has(edge.target)).map((edge) => {
     const [a, b] = [placed.spots.get(edge.source), placed.spots.get(edge.target)];
     return s("line", { x1: a.x, y1: a.y, x2: b.x, y2: b.y, "stroke-width": (0.75 + edge.weight).toFixed(2) });
   });
   const dots = nodes.map((node) => dot(node, placed.spots.get(node.id), size, onNode));
   return h("div", { class: wide ? "net wide" : "net" },
     s("svg", { viewBox: `0 0 ${size.width} ${placed.height}`, role: "group", "aria-label": `${nodes.length} entities and ${edges.length} ties; the list below says the same` },
-      s("g", { class: "lines", "aria-hidden": "true" }, lines), s("g", {}, dots)),
+      s("g", { class: "lines", "aria-hidden": "true" }, ties), s("g", {}, dots)),
     h("details", {}, h("summary", {}, "As a list"),
       edges.length ? h("ul", {}, edges.map((edge) => h("li", {}, sentence(edge, nodes)))) : h("p", {}, "No ties are known.")));
 }
@@ -63,18 +63,27 @@ function dot(node, spot, size, onNode) {
       onNode(node);
     }
   });
-  const most = spot.inner ? size.letters + 8 : size.letters;
-  const label = node.name.length > most ? `${node.name.slice(0, most - 1)}…` : node.name;
-  const place = spot.inner ? { y: -13, "text-anchor": "middle" }
-    : { x: spot.right ? 11 : -11, y: 4, "text-anchor": spot.right ? "start" : "end" };
+  const label = lines(node.name, spot.inner ? 2 * size.letters : size.letters);
+  const place = spot.inner ? { x: 0, y: -13, "text-anchor": "middle" }
+    : { x: spot.right ? 11 : -11, y: label.length > 1 ? -3 : 4, "text-anchor": spot.right ? "start" : "end" };
+  const shown = label.join(" ");
+  const name = `${shown === node.name ? shown : `${shown} ${node.name}`}${node.type ? `, ${node.type}` : ""}`;
   return s("g", {
     class: spot.inner ? "node centre" : "node", transform: `translate(${spot.x.toFixed(1)} ${spot.y.toFixed(1)})`,
-    ...(act ? { tabindex: "0", role: "button", "aria-label": `${node.name}${node.type ? `, ${node.type}` : ""}`, onclick: act, onkeydown: act } : {}),
+    ...(act ? { tabindex: "0", role: "button", "aria-label": name, onclick: act, onkeydown: act } : {}),
   },
   s("circle", { r: 14, class: "reach" }),
   s("circle", { r: spot.inner ? 7 : 4.5 }),
-  s("text", place, label),
+  s("text", place, label.map((line, number) => s("tspan", { x: place.x, dy: number ? 14 : 0 }, number ? ` ${line}` : line))),
   s("title", {}, node.name));
+}
+
+/** Break a name into at most two lines of so many letters. */
+function lines(name, letters) {
+  if (name.length <= letters) return [name];
+  const space = name.lastIndexOf(" ", letters);
+  const broken = space > 0 ? [name.slice(0, space), name.slice(space + 1)] : [name];
+  return broken.map((line) => (line.length > letters ? `${line.slice(0, letters - 1)}…` : line));
 }
 
 /** Place the best tied nodes inside and the others around them, in rows left and right, so that no two names meet. */

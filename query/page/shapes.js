@@ -11,7 +11,7 @@ export function structured(result, open) {
 }
 
 const cited = (unitId, open, words = unitId) =>
-  h("button", { type: "button", class: "link", onclick: () => open(unitId) }, words);
+  h("button", { type: "button", class: "link", "aria-label": words === unitId ? null : `${words}: open ${unitId}`, onclick: () => open(unitId) }, words);
 
 const SCOPE = /^(personal|team|department|organization)\//;
 
@@ -23,7 +23,7 @@ function table(result, open) {
   const columns = result.columns.slice(0, -1).map((name, place) => ({ name, place, one: alike(rows, place) }));
   const shown = columns.filter((column) => column.one === null);
   const lines = rows.map((row, number) => h("tr", { hidden: number >= ROWS },
-    h("td", {}, h("button", { type: "button", class: "cite", "aria-label": `Open ${row.unitId}`, onclick: () => open(row.unitId) }, String(number + 1))),
+    h("td", {}, h("button", { type: "button", class: "cite", "aria-label": `${number + 1}: open ${row.unitId}`, onclick: () => open(row.unitId) }, String(number + 1))),
     shown.map(({ name, place }) => h("td", { class: (row.cells[place] ?? "").length > 40 ? "long" : "brief" }, readable(row.cells[place], name)))));
   const all = rows.length > ROWS ? h("button", {
     type: "button", class: "quiet",
