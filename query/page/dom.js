@@ -24,5 +24,5 @@ export const byId = (id) => document.getElementById(id);
 export const show = (element, ...children) => element.replaceChildren(...children.flat(3).filter(Boolean));
 
 /** Draw a share of 1 as a bar; the number stands beside it, so it is not read out. */
-export const bar = (share) => s("svg", { class: "bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" },
+export const bar = (share) => s("svg", { class: "share", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" },
   s("rect", { width: 100, height: 8, class: "ground" }), s("rect", { width: Math.max(0, Math.min(1, share)) * 100, height: 8 }));

@@ -2,7 +2,7 @@
 
 import { events, pause } from "./api.js";
 import { byId, h } from "./dom.js";
-import { ago, count, differs, scopeName, subjectOf } from "./words.js";
+import { ago, capital, count, differs, scopeName, subjectOf } from "./words.js";
 
 const SHOWN = 30;
 const RECENT = 8;
@@ -41,7 +41,7 @@ export async function follow({ principal, signal, open, onState }) {
 function hear({ event, data }, open, onState) {
   if (event === "open" && data.live) onState("live", "live");
   else if (event === "live") onState("live", "live");
-  else if (event === "degraded") onState("degraded", "no live news", data.reason);
+  else if (event === "degraded") onState("degraded", "no live news", `${capital(data.reason)}.`);
   else if (event === "missed") put(missed(data));
   else if (HEARD.has(event)) {
     put(item(event, data, open));
@@ -59,14 +59,16 @@ function put(element) {
 function item(kind, news, open) {
   const side = news.unit ?? news.sides[0];
   const dispute = kind === "contradicted";
+  const gone = !dispute && !side.text;
   const inside = [
     h("span", { class: "meta" }, h("span", { class: "verb" }, VERBS[kind]), h("span", {}, scopeName(side.scope)),
       h("time", { datetime: news.recorded_at }, ago(news.recorded_at))),
-    h("span", { class: "gist" }, dispute ? subjectOf(news) : side.title ?? side.text ?? side.unit_id),
+    h("span", { class: "gist" }, dispute ? subjectOf(news) : side.title ?? side.text ?? side.unit_id,
+      gone && kind !== "retracted" ? h("span", { class: "faint" }, " withdrawn since") : null),
     dispute ? h("span", { class: "differs" }, differs(news)) : null,
   ];
   return h("li", { class: kind, "data-unit": side.unit_id },
-    kind === "retracted" ? h("div", { class: "piece" }, inside)
+    gone ? h("div", { class: "piece" }, inside)
       : h("button", { class: "piece", type: "button", onclick: () => open(side.unit_id) }, inside));
 }
 

@@ -35,15 +35,20 @@ export async function neighbourhood(ids, principal, signal) {
   return { nodes: [...nodes.values()], edges };
 }
 
-/** Draw a graph. `onNode(node)`: what a node does when it is chosen; without it nodes are not buttons. */
-export function draw({ nodes, edges }, { wide = false, onNode = null } = {}) {
+/** The names in the middle of a neighbourhood. */
+export const middle = ({ nodes }) => nodes.filter((node) => node.centre).map((node) => node.name).join(", ");
+
+/** Draw a graph. `onNode(node)`: what a node does when it is chosen; without it nodes are not buttons.
+ * `named`: the heading names the one node in the middle, so that no line has to cross its name. */
+export function draw({ nodes, edges }, { wide = false, onNode = null, named = false } = {}) {
   const size = wide ? WIDE : SLIM;
   const placed = layout(nodes, edges, size);
   const ties = edges.filter((edge) => placed.spots.has(edge.source) && placed.spots.has(edge.target)).map((edge) => {
     const [a, b] = [placed.spots.get(edge.source), placed.spots.get(edge.target)];
     return s("line", { x1: a.x, y1: a.y, x2: b.x, y2: b.y, "stroke-width": (0.75 + edge.weight).toFixed(2) });
   });
-  const dots = nodes.map((node) => dot(node, placed.spots.get(node.id), size, onNode));
+  const mute = named && nodes.filter((node) => placed.spots.get(node.id).inner).length === 1;
+  const dots = nodes.map((node) => dot(node, placed.spots.get(node.id), size, { onNode, mute }));
   return h("div", { class: wide ? "net wide" : "net" },
     s("svg", { viewBox: `0 0 ${size.width} ${placed.height}`, role: "group", "aria-label": `${nodes.length} entities and ${edges.length} ties; the list below says the same` },
       s("g", { class: "lines", "aria-hidden": "true" }, ties), s("g", {}, dots)),
@@ -56,7 +61,7 @@ function sentence(edge, nodes) {
   return `${name(edge.source)} ${plain(edge.relation)} ${name(edge.target)}`;
 }
 
-function dot(node, spot, size, onNode) {
+function dot(node, spot, size, { onNode, mute }) {
   const act = onNode && ((event) => {
     if (event.type === "click" || event.key === "Enter" || event.key === " ") {
       event.preventDefault();
@@ -74,7 +79,7 @@ function dot(node, spot, size, onNode) {
   },
   s("circle", { r: 14, class: "reach" }),
   s("circle", { r: spot.inner ? 7 : 4.5 }),
-  s("text", place, label.map((line, number) => s("tspan", { x: place.x, dy: number ? 14 : 0 }, number ? ` ${line}` : line))),
+  mute && spot.inner ? null : s("text", place, label.map((line, number) => s("tspan", { x: place.x, dy: number ? 14 : 0 }, number ? line : `${line} `))),
   s("title", {}, node.name));
 }
 

@@ -4,7 +4,7 @@ import { answerOf, early, resultsOf } from "./answer.js";
 import { events, fromProblem, get, pause, setToken, whenUnauthenticated } from "./api.js";
 import { byId, h, show } from "./dom.js";
 import { follow, keepTimes } from "./feed.js";
-import { draw, neighbourhood } from "./graph.js";
+import { draw, middle, neighbourhood } from "./graph.js";
 import { home } from "./home.js";
 import * as stages from "./stages.js";
 import { openUnit } from "./unit.js";
@@ -137,7 +137,8 @@ async function around(signal) {
     }
     const net = await neighbourhood([...new Set(ids)], principal(), signal);
     if (net.nodes.length < 2 || signal.aborted) return;
-    show(byId("graph"), draw(net, { onNode: askAbout }));
+    byId("around-title").textContent = `Around ${middle(net)}`;
+    show(byId("graph"), draw(net, { onNode: askAbout, named: true }));
     byId("around").hidden = false;
   } catch {
     // the answer stands without its surroundings

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { bar, byId, h, show } from "./dom.js";
-import { draw, neighbourhood } from "./graph.js";
+import { draw, middle, neighbourhood } from "./graph.js";
 import { capital, nameOf, plain, scopeName, short, when } from "./words.js";
 
 const MOST_AGAINST = 5;
@@ -49,7 +49,7 @@ function body(known, result, onUnit) {
     state.contradiction_refs.length ? h("section", {}, h("h3", {}, "Contradicted by"),
       h("ul", { class: "plainlist" }, state.contradiction_refs.slice(0, MOST_AGAINST).map((id) =>
         h("li", {}, h("button", { type: "button", class: "link", "data-against": id, onclick: () => onUnit(id) }, id))))) : null,
-    h("section", { class: "near", hidden: true }, h("h3", {}, "Next to it")),
+    h("section", { class: "near", hidden: true }),
     history(known.history),
   ];
 }
@@ -113,6 +113,6 @@ async function addNeighbours(panel, unit, principal, onEntity) {
   const net = await neighbourhood(ids.slice(0, 2), principal);
   const near = panel.querySelector(".near");
   if (!near || net.nodes.length < 2) return;
-  near.append(draw(net, { onNode: onEntity }));
+  near.append(h("h3", {}, `Next to ${middle(net)}`), draw(net, { onNode: onEntity, named: true }));
   near.hidden = false;
 }

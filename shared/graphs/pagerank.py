@@ -1,9 +1,10 @@
-"""Personalised PageRank on the neighbourhood of the seeds: a few rounds of Chebyshev's iteration, on arrays."""
+"""Personalised PageRank on the neighbourhood of the seeds: found on arrays, ranked by igraph."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import igraph
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,8 +13,6 @@ from shared.graphs.table import Floats, Ints
 
 DAMPING: Final = 0.5  # half the mass stays within a step of the question's entities, at a third of the time of 0.85
 EDGES_PER_VERTEX: Final = 10  # what 3,000 vertices had where 17 CPU-ms were measured; dense worlds have many times that
-SETTLED: Final = 1e-8  # mass that the last round moved; what is still to come is less than half of it
-ROUNDS: Final = 60  # each round leaves about a quarter of what was left (0.27); 20 are usual
 
 
 @dataclass(frozen=True)
@@ -142,23 +141,17 @@ def _strongest(edge: Ints, weight: Floats, at_seed: NDArray[np.bool_], limit: in
 
 
 def _settle(source: Ints, target: Ints, weight: Floats, restart: Floats) -> Floats:
-    """Return the rank of each vertex: half of the restart, and half of what the neighbours hand on in turn.
+    """Return the rank of each vertex by igraph's exact solver (prpack): half of the mass is handed on, half restarts.
 
-    Solves (1 - d·W/strength) x = (1 - d)·restart by Chebyshev's iteration (Golub and Varga 1961): the eigenvalues of a walk
-    along undirected edges are real and lie in [-1, 1], so it needs half of the rounds of a power iteration.
-    ``source``, ``target``, ``weight``: each edge from both ends. What stands at a vertex without an edge is not handed on.
+    ``source``, ``target``, ``weight``: each edge from both ends; igraph wants it once.
     """
-    size = len(restart)
-    strength = np.bincount(source, weight, size)
-    share = DAMPING * weight / strength[source]
-    step = (1.0 - DAMPING) * restart
-    ranks, left, rho = step.copy(), step.copy(), DAMPING
-    for _ in range(ROUNDS):
-        left = left - step + np.bincount(target, share * step[source], size)
-        following = 1.0 / (2.0 / DAMPING - rho)
-        step = following * rho * step + 2.0 * following / DAMPING * left
-        rho = following
-        ranks += step
-        if np.abs(step).sum() < SETTLED:
-            break
-    return ranks
+    once = source < target
+    graph = igraph.Graph(n=len(restart), edges=np.column_stack([source[once], target[once]]))
+    ranks = graph.personalized_pagerank(
+        damping=DAMPING,
+        directed=False,
+        reset=restart.tolist(),
+        weights=weight[once].tolist(),
+        implementation="prpack",
+    )
+    return np.asarray(ranks, dtype=np.float64)

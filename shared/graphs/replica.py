@@ -1,4 +1,4 @@
-"""The entity graph in memory, on arrays and igraph: takes contributions, hands out immutable snapshots."""
+"""The entity graph in memory: takes contributions, hands out immutable snapshots; igraph ranks in them."""
 
 import threading
 import time
