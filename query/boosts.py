@@ -9,7 +9,7 @@ from typing import Final
 
 from query.biases import BIASES, HALF_LIFE_DAYS
 from query.terms import Term
-from schemas.answers import KnownUnit
+from schemas.answers import KnownUnit, UnitState
 from schemas.intent import Intent
 from schemas.units import SourceType
 
@@ -149,9 +149,15 @@ def _identifier(known: KnownUnit, basis: BoostBasis) -> Term | None:
     return Term(name="identifier", value=IDENTIFIER_BOOST, detail=", ".join(named[:3])) if named else None
 
 
+def is_superseded(state: UnitState, at: datetime) -> bool:
+    """Tell whether another unit had taken its place by then: asked as of an earlier day, it had not."""
+    return state.superseded_by is not None and (state.held_until is None or state.held_until <= at)
+
+
 def _past(known: KnownUnit, basis: BoostBasis) -> Term | None:
     state = known.state
     ended = state.held_until is not None and state.held_until <= basis.at
-    if state.superseded_by is None and not ended:
+    superseded = is_superseded(state, basis.at)
+    if not superseded and not ended:
         return None
-    return Term(name="past", value=PAST, detail="superseded" if state.superseded_by else "ended")
+    return Term(name="past", value=PAST, detail="superseded" if superseded else "ended")

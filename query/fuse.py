@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from query.boosts import BoostBasis, boost
+from query.boosts import BoostBasis, boost, is_superseded
 from query.graph_arm import Reached
 from query.terms import Term, score_of, spelled_out
 from schemas.answers import Result
@@ -148,6 +148,7 @@ def result_of(
     """Make the answer's result of a candidate. ``superseded_by`` is named only when it is ``visible`` here."""
     unit, state = candidate.unit.known.unit, candidate.unit.known.state
     ended = state.held_until is not None and state.held_until <= basis.at
+    superseded = is_superseded(state, basis.at)
     return Result(
         rank=rank,
         citation=f"[{rank}]",
@@ -165,8 +166,8 @@ def result_of(
         recorded_at=state.recorded_at,
         valid_from=unit.valid_from,
         valid_until=unit.valid_until,
-        status="superseded" if state.superseded_by else "ended" if ended else "contested" if contested else "current",
-        superseded_by=state.superseded_by if state.superseded_by in visible else None,
+        status="superseded" if superseded else "ended" if ended else "contested" if contested else "current",
+        superseded_by=state.superseded_by if superseded and state.superseded_by in visible else None,
         creator=unit.origin.creator_entity_id,
         source=state.source,
         source_ref=unit.origin.source_ref,

@@ -47,7 +47,8 @@ def show_answer(console: Console, answer: Answer, *, explain: bool) -> None:
     for shape in answer.structured:
         _show_shape(console, shape)
     if answer.conflicts:
-        console.print(f"\n[bold red]{len(answer.conflicts)} contradiction(s)[/bold red]")
+        many = "s" if len(answer.conflicts) > 1 else ""
+        console.print(f"\n[bold red]{len(answer.conflicts)} contradiction{many}[/bold red]")
         for conflict in answer.conflicts:
             _show_conflict(console, conflict)
     for line in qualifications(answer):

@@ -213,6 +213,8 @@ def test_negations_are_words_not_parts_of_words():
     ("fields", "status"),
     [
         ({"superseded_by": "u9"}, "superseded"),
+        ({"superseded_by": "u9", "held_until": NOW - timedelta(days=1)}, "superseded"),
+        ({"superseded_by": "u9", "held_until": NOW + timedelta(days=1)}, "current"),
         ({"held_until": NOW - timedelta(days=1)}, "ended"),
         ({"held_until": NOW + timedelta(days=1)}, "current"),
         ({}, "current"),
