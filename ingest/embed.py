@@ -1,6 +1,7 @@
 """embed: an event gets its position and its vectors. The first stage; it also journals what came in over Kafka."""
 
 import asyncio
+import time
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ from shared.store import KnowledgeWriter
 
 EMBED_DEADLINE_S = 60.0  # the longest unit is some fifty chunks of 10 ms; a minute is an embedder that hangs
 RECENT = 1_024  # texts on their way to the store, whose vectors need not be computed again
+WINDOW_S = (
+    2.0  # four lanes' windows of short texts take 1 s, of the longest a minute: what is embedded goes on before that
+)
 AHEAD = 2  # texts of one lane that are on their way: while one is handed back, the embedder has the next
 PROBE = "Is the embedder well?"
 
@@ -54,17 +58,25 @@ class EmbedStage:
     """From ``cortex.events`` and ``cortex.bulk`` to ``cortex.embedded``."""
 
     def __init__(
-        self, hop: Hop, intake: JournalIntake, writer: KnowledgeWriter, embedder: Embedder, turns: Turns
+        self,
+        hop: Hop,
+        intake: JournalIntake,
+        writer: KnowledgeWriter,
+        embedder: Embedder,
+        turns: Turns,
+        *,
+        window_s: float = WINDOW_S,
     ) -> None:
         self._hop = hop
         self._intake = intake
         self._writer = writer
         self._embedder = embedder
         self._turns = turns
+        self._window_s = window_s
         self._recent: OrderedDict[tuple[str, str], Vectors] = OrderedDict()
 
     async def work(self, records: Sequence[Record], draining: Draining) -> int:
-        """Journal foreign records, embed the others, hand them on; stop between two records when draining."""
+        """Journal foreign records, embed the others, hand them on; stop between two when draining or out of time."""
         bulk = records[0].topic.endswith(BULK)
         read, foreign = await self._read(records)
         known = await self._known(read)
@@ -151,15 +163,18 @@ class EmbedStage:
         outputs: list[Hopped] = []
         running: deque[tuple[tuple[str, str], asyncio.Task[Hopped]]] = deque()
         done = 0
+        began = time.monotonic()
         async with asyncio.TaskGroup() as tasks:
             for item in read:
-                if done and draining():
+                if len(running) >= AHEAD:
+                    outputs.append(await running.popleft()[1])
+                if done and (draining() or time.monotonic() - began >= self._window_s):
                     break
                 done += 1
                 if item is None:
                     continue
                 place = (item.place.tenant, item.key)
-                while running and (len(running) >= AHEAD or any(place == before for before, _ in running)):
+                while any(place == before for before, _ in running):
                     outputs.append(await running.popleft()[1])
                 running.append((place, tasks.create_task(self._embed(item, known, bulk=bulk))))
             outputs += [await task for _, task in running]

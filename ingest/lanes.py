@@ -24,7 +24,7 @@ COMMIT_EVERY_S = 0.25  # a crash repeats at most this much work; redelivery chan
 COMMIT_DEADLINE_S = 2.0  # it takes a millisecond; a stop must not wait for a broker that is gone
 Draining = Callable[[], bool]
 Work = Callable[[Sequence[Record], Draining], Awaitable[int]]
-"""Do a window's records in order; return how many from its start are done (fewer only when draining)."""
+"""Do a window's records in order; return how many from its start are done: fewer when draining, or out of time."""
 
 _log = structlog.get_logger(__name__)
 

@@ -45,6 +45,7 @@ class RedisBoard:
             url,
             max_connections=CONNECTIONS,
             timeout=answer_s,
+            socket_timeout=None,  # the client's own 5 s would end a quiet wait; every call has a deadline of ours
             socket_connect_timeout=answer_s,
             retry=Retry(NoBackoff(), 0),  # whoever asks tries again at its own pace
             protocol=2,  # RESP3 would negotiate maintenance notifications, which Redis 7 does not know

@@ -103,6 +103,13 @@ async def test_waiting_for_nothing_ends_too(board):
     assert await board.wait("acme", START, 10, SOON_S) == []
 
 
+async def test_a_long_quiet_is_no_outage(valkey):
+    """The client's own socket timeout of five seconds must not end a wait."""
+    board = RedisBoard(valkey.url, prefix="quiet:", answer_s=WAIT_S)
+    assert await board.wait("acme", START, 1, 5.5) == []
+    await board.close()
+
+
 async def test_old_news_is_forgotten_and_whoever_stood_there_can_tell(board):
     await board.post([post(1, "first")])
     (first,) = await everything(board)

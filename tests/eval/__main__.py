@@ -88,7 +88,9 @@ def below(dataset: Dataset, scores: dict[str, dict[str, measures.Score]]) -> lis
 async def main() -> int:
     """Run the chosen sets; exit 1 when the product is under a baseline of the same run."""
     parser = argparse.ArgumentParser(prog="make eval", description=__doc__)
-    parser.add_argument("--sets", default=",".join(datasets.SETS), help="comma-separated")
+    parser.add_argument(
+        "--sets", default=",".join(datasets.DEFAULT), help=f"comma-separated, of {', '.join(datasets.SETS)}"
+    )
     parser.add_argument("--limit", type=int, help="only the first N questions of each set")
     parser.add_argument("--systems", default=",".join(ABLATIONS), help="comma-separated ablations")
     parser.add_argument("--json", type=Path, help="also write the means here")
