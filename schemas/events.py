@@ -17,6 +17,8 @@ INT64 = range(-(2**63), 2**63)
 """What the log's JSON holds exactly."""
 VERSION_DIGITS = 9
 """Of a version number only these are read: no version has more, and Python refuses to read thousands of digits."""
+NO_CONTROLS = r"^[^\x00-\x1f\x7f-\x9f]*$"
+"""CloudEvents 1.0 (2.2) leaves control characters out of strings."""
 VERSION = rf"^[0-9]{{1,{VERSION_DIGITS}}}(\.[0-9]{{1,{VERSION_DIGITS}}})?$"
 
 
@@ -65,8 +67,8 @@ class Envelope(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow")
 
     specversion: Literal["1.0"] = "1.0"
-    id: Annotated[str, StringConstraints(min_length=1, max_length=limits.ID_CHARS)]
-    source: Annotated[str, StringConstraints(min_length=1, max_length=500)]
+    id: Annotated[str, StringConstraints(min_length=1, max_length=limits.ID_CHARS, pattern=NO_CONTROLS)]
+    source: Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=NO_CONTROLS)]
     tenant: TenantId
     time: Moment | None = Field(default=None, description="when it occurred; a unit's occurred_at where it has none")
     subject: Annotated[str, StringConstraints(max_length=500)] | None = None

@@ -6,6 +6,8 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from schemas.units import TenantId
+
 Port = Annotated[int, Field(ge=0, le=65_535)]
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -17,7 +19,7 @@ class Settings(BaseSettings):
 
     # where and who
     data_dir: Path = Field(default=Path(".cortex"), description="folder of the journal and the knowledge files")
-    tenant: str = Field(default="demo", description="tenant of the command line where none is given")
+    tenant: TenantId = Field(default="demo", description="tenant of the command line where none is given")
     host: str = "127.0.0.1"
     http_port: Port = 8420
     kafka_port: Port = 8421

@@ -58,24 +58,33 @@ def held(unit: Unit, recorded_at: datetime) -> Held:
 
 @dataclass(frozen=True)
 class Successor:
-    """A live unit that says it supersedes another."""
+    """A live unit as supersession sees it: from when on it stands in another's place, and in whose."""
 
     unit_id: str
     scope: Scope
     start: int
+    supersedes: str | None = None
 
 
-def supersession(unit_id: str, scope: Scope, successors: Iterable[Successor]) -> tuple[int | None, str | None]:
-    """Return from when on a unit is superseded and by which unit: the earliest, ties by id.
+def supersession(unit: Successor, successors: Iterable[Successor]) -> tuple[int | None, str | None]:
+    """Return from when on a unit is superseded and by which of those that say so: the earliest, ties by id.
 
-    Only a unit of the same scope or of a wider level counts: nobody's personal note hides what a team knows.
+    Only a unit of the same scope or of a wider level counts: nobody's personal note hides what a team knows. Of two that
+    supersede each other the one that began later stands, ties by id; else both would be gone.
     """
     standing = [
         (successor.start, successor.unit_id)
         for successor in successors
-        if successor.unit_id != unit_id and may_supersede(successor.scope, scope)
+        if successor.unit_id != unit.unit_id
+        and may_supersede(successor.scope, unit.scope)
+        and not _stands_against(unit, successor)
     ]
     return min(standing) if standing else (None, None)
+
+
+def _stands_against(unit: Successor, successor: Successor) -> bool:
+    mutual = unit.supersedes == successor.unit_id and may_supersede(unit.scope, successor.scope)
+    return mutual and (unit.start, unit.unit_id) > (successor.start, successor.unit_id)
 
 
 def may_supersede(newer: Scope, older: Scope) -> bool:

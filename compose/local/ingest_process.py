@@ -43,7 +43,7 @@ def main() -> int:
     try:
         asyncio.run(run_ingest(settings))
     except CortexError as error:
-        _log.exception("ingest.ended", error=type(error).__name__)
+        _log.error("ingest.ended", error=type(error).__name__, detail=str(error))
         return tell_failure(error)
     return 0
 

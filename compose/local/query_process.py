@@ -29,7 +29,7 @@ def main() -> int:
         with asyncio.Runner(loop_factory=factory) as runner:
             runner.run(_serve(settings, asked_to_stop))
     except CortexError as error:
-        _log.exception("query.ended", error=type(error).__name__)
+        _log.error("query.ended", error=type(error).__name__, detail=str(error))
         return tell_failure(error)
     return 0
 

@@ -78,7 +78,8 @@ class MemorySnapshot:
                 successors.setdefault(unit.supersedes, []).append(Successor(unit_id, unit.scope, times[unit_id].start))
         found = {}
         for unit_id, unit in units.items():
-            since, by = supersession(unit_id, unit.scope, successors.get(unit_id, ()))
+            own = Successor(unit_id, unit.scope, times[unit_id].start, unit.supersedes)
+            since, by = supersession(own, successors.get(unit_id, ()))
             statement = self._contents.live[unit_id]
             pid = passage_id(passage_key(unit, statement.content_key or ""))
             found[unit_id] = Live(statement, unit, pid, times[unit_id], since, by)

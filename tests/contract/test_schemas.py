@@ -70,6 +70,7 @@ def test_extension_attributes_of_others_are_kept():
     [
         ({"text": "   \n"}, "data.text"),
         ({"text": "a\x00b"}, "data.text"),
+        ({"text": "\u200b \ufeff\u2060"}, "data.text"),
         ({"text": "\ud800"}, "data.text"),
         ({"text": "x" * (limits.UNIT_TEXT_CHARS + 1)}, "data.text"),
         ({"type": "rumour"}, "data.type"),
@@ -90,6 +91,15 @@ def test_the_door_names_the_field(change, place):
     with pytest.raises(ValidationError) as fault:
         parse_event(event(**change))
     assert place in places(fault)
+
+
+@pytest.mark.parametrize("name", ["id", "source"])
+@pytest.mark.parametrize("mark", ["\n", "\x00", "\x1b", "\x7f", "\x85"], ids=ascii)
+def test_an_event_is_not_named_with_control_characters(name, mark):
+    """CloudEvents 1.0 (2.2) leaves them out of strings; and no address could ask for the event's status."""
+    with pytest.raises(ValidationError) as fault:
+        parse_event({**event(), name: f"a{mark}b"})
+    assert any(name in place for place in places(fault))
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def _units() -> list[dict]:
         asserted(unit("a", WORDS[0], revision=1)), asserted(unit("a", WORDS[1], revision=2)),
         asserted(unit("a", WORDS[2], revision=2)), asserted(unit("a", WORDS[0], revision=2), source="other"),
         asserted(unit("b", WORDS[0], revision=1)), retracted("b", 1), asserted(unit("b", WORDS[1], revision=1)),
-        asserted(unit("c", WORDS[3], revision=4)), retracted("c", 3), retracted("c", 2),
+        asserted(unit("c", WORDS[3], revision=4, supersedes="f")), retracted("c", 3), retracted("c", 2),
         asserted(unit("d", WORDS[4])), asserted(unit("d", WORDS[1], supersedes="a")), retracted("e"),
         asserted(unit("f", WORDS[3], supersedes="c", valid_from="2026-05-20")),
         asserted(unit("g", WORDS[0], scope=OPS, revision=1)), asserted(unit("g", WORDS[0], revision=2)),

@@ -95,6 +95,21 @@ async def test_what_superseded_is_forgotten_with_its_unit(store):
     assert (await store.known("a")).known.state.superseded_by is None
 
 
+@pytest.mark.parametrize("first", ["old", "new"])
+async def test_of_two_that_supersede_each_other_the_later_stands(store, first):
+    events = {
+        "old": asserted(unit("old", "rule one", occurred_at="2026-03-01", supersedes="new")),
+        "new": asserted(unit("new", "rule two", occurred_at="2026-04-01", supersedes="old")),
+    }
+    await store.apply(events.pop(first))
+    await store.apply(*events.values())
+    assert await both(store, "rule", where()) == {"new"}
+    assert await both(store, "rule", where(at=at("2026-03-15"), past=True)) == {"old"}
+    assert (await store.known("new")).known.state.superseded_by is None
+    await store.apply(asserted(unit("old", "rule one", occurred_at="2026-05-01", supersedes="new")))
+    assert await both(store, "rule", where()) == {"old"}
+
+
 async def test_validity_is_half_open(store):
     await store.apply(asserted(unit("u", "rule", valid_from="2026-05-01", valid_until="2026-05-08T12:00:00Z")))
     day, last = timedelta(days=1), at("2026-05-08T12:00:00")

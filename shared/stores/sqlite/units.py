@@ -249,14 +249,15 @@ class Units:
         if not rows and is_new:
             return
         own = self._connection.execute(
-            "SELECT scope.key FROM unit JOIN scope ON scope.id = unit.scope WHERE unit_id = ? "
+            "SELECT scope.key, start, supersedes FROM unit JOIN scope ON scope.id = unit.scope WHERE unit_id = ? "
             "AND (?2 OR superseded_from IS NOT NULL)",
             (unit_id, bool(rows)),
         ).fetchone()
         if own is None:
             return
         successors = [Successor(successor, Scope.parse(key), start) for successor, key, start in rows]
-        since, by = supersession(unit_id, Scope.parse(own[0]), successors)
+        key, start, supersedes = own
+        since, by = supersession(Successor(unit_id, Scope.parse(key), start, supersedes), successors)
         self._connection.execute(
             "UPDATE unit SET superseded_from = ?, superseded_by = ? WHERE unit_id = ?", (since, by, unit_id)
         )

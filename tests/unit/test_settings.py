@@ -1,0 +1,32 @@
+"""Settings that cannot be: `cortex up` names the variable and the limit in one line, and starts nothing."""
+
+import sys
+
+import pytest
+
+from compose.cli import exits
+from compose.cli.main import run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "named"),
+    [
+        (["--port", "99999"], {}, "CORTEX_HTTP_PORT: Input should be less than or equal to 65535"),
+        (["--port", "65534"], {}, "CORTEX_CACHE_PORT"),
+        ([], {"CORTEX_QUERY_THREADS": "0"}, "CORTEX_QUERY_THREADS: Input should be greater than or equal to 1"),
+        ([], {"CORTEX_PARTITIONS": "many"}, "CORTEX_PARTITIONS"),
+        (["--tenant", "A/B"], {}, "CORTEX_TENANT"),
+        ([], {"CORTEX_SEARCH_DEADLINE_MS": "5000"}, "search_deadline_ms must be smaller than answer_deadline_ms"),
+    ],
+)
+def test_a_setting_out_of_its_limits_is_refused_in_one_line(arguments, variables, named, monkeypatch, capsys, tmp_path):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "argv", ["cortex", "up", "--data-dir", str(tmp_path / "data"), *arguments])
+    with pytest.raises(SystemExit) as ended:
+        run()
+    told = capsys.readouterr().err
+    assert ended.value.code == exits.REFUSED
+    assert named in told
+    assert told.count("\n") == 1
+    assert not (tmp_path / "data").exists()
