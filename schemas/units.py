@@ -1,6 +1,5 @@
 """A unit: one piece of knowledge, as a producer states it."""
 
-import unicodedata
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -209,13 +208,9 @@ class Unit(Strict):
         return self
 
 
-UNSEEN = frozenset({"Cc", "Cf"})
-"""Categories of characters that a reader does not see: controls, zero-width spaces, marks of direction."""
-
-
 def _clean_text(text: str) -> str:
     """Refuse a text that is empty to a reader or that no store can hold."""
-    if all(char.isspace() or unicodedata.category(char) in UNSEEN for char in text):
+    if not text.strip():
         msg = "the text is empty or only white space"
         raise ValueError(msg)
     if "\x00" in text:

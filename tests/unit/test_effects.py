@@ -65,11 +65,21 @@ def test_common_terms_are_left_out_unless_nothing_remains():
 def test_a_unit_is_superseded_from_the_earliest_start_by_scopes_as_wide():
     core, mine = Scope(level="team", entity_id="core"), Scope(level="personal", entity_id="ann")
     wide, other = Scope(level="organization", entity_id="acme"), Scope(level="team", entity_id="other")
-    later, earlier = Successor("b", core, 20), Successor("c", wide, 10)
-    assert supersession("a", core, [later, earlier]) == (10, "c")
-    assert supersession("a", core, [later, Successor("a", core, 1)]) == (20, "b"), "not by itself"
-    assert supersession("a", core, [Successor("m", mine, 1), Successor("o", other, 1)]) == (None, None)
-    assert supersession("a", core, [Successor("z", core, 5), Successor("y", core, 5)]) == (5, "y")
+    unit, later, earlier = Successor("a", core, 0), Successor("b", core, 20), Successor("c", wide, 10)
+    assert supersession(unit, [later, earlier]) == (10, "c")
+    assert supersession(unit, [later, Successor("a", core, 1)]) == (20, "b"), "not by itself"
+    assert supersession(unit, [Successor("m", mine, 1), Successor("o", other, 1)]) == (None, None)
+    assert supersession(unit, [Successor("z", core, 5), Successor("y", core, 5)]) == (5, "y")
+
+
+def test_of_two_units_that_supersede_each_other_the_later_stands():
+    core, wide = Scope(level="team", entity_id="core"), Scope(level="organization", entity_id="acme")
+    old, new = Successor("a", core, 10, "b"), Successor("b", core, 20, "a")
+    assert supersession(old, [new]) == (20, "b")
+    assert supersession(new, [old]) == (None, None)
+    assert supersession(new, [old, Successor("c", core, 30)]) == (30, "c"), "a third counts"
+    assert supersession(Successor("b", core, 10, "a"), [old]) == (None, None), "ties by id"
+    assert supersession(new, [Successor("a", wide, 10, "b")]) == (10, "a"), "a team does not replace what is wider"
 
 
 @given(st.datetimes(timezones=st.just(UTC)))
