@@ -338,3 +338,12 @@ async def until(condition, within_s: float = 10) -> None:
     with anyio.fail_after(within_s):
         while not condition():  # noqa: ASYNC110 - the condition is another thread's work, which sets no event
             await anyio.sleep(0.01)
+
+
+async def test_a_unit_that_cannot_be_read_any_more_keeps_no_other_from_the_graph(store, tmp_path):
+    """A rule for units that came later, or a damaged row, must not keep a whole folder from starting."""
+    await store.apply(asserted(unit("bad", "The first text.")), asserted(unit("good", "The second text.")))
+    with sqlite3.connect(tmp_path / f"{TENANT}.db") as connection:
+        connection.execute("UPDATE statement SET body = json_set(body, '$.text', ' ') WHERE unit_id = 'bad'")
+    connection.close()
+    assert [one.id for one in await store.writer.contributions(TENANT)] == ["unit:good"]

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+import structlog
+from pydantic import ValidationError
 
 from schemas.graph import Contribution
 from schemas.messages import Resolution
@@ -28,6 +30,7 @@ from shared.stores.sqlite.digest import digests
 from shared.stores.sqlite.rows import as_json_array
 
 Result = TypeVar("Result")
+_log = structlog.get_logger(__name__)
 
 OPEN_FILES = 64
 """Tenants whose files stay open for writing; the least recently used is closed."""
@@ -131,12 +134,16 @@ class SqliteWriter:
                 return []
             found = declarations.contributions(connection, tenant)
             rows = connection.execute(
-                "SELECT body, unit.revision, resolution FROM unit JOIN statement ON statement.id = unit.statement "
-                "ORDER BY unit.unit_id"
+                "SELECT unit.unit_id, body, unit.revision, resolution FROM unit "
+                "JOIN statement ON statement.id = unit.statement ORDER BY unit.unit_id"
             )
-            for body, revision, resolution in rows:  # each is read once: past the caches
-                mentions = Resolution.model_validate_json(resolution).mentions if resolution else ()
-                found.append(unit_contribution(tenant, Unit.model_validate_json(body), revision, mentions))
+            for unit_id, body, revision, resolution in rows:  # each is read once: past the caches
+                try:
+                    mentions = Resolution.model_validate_json(resolution).mentions if resolution else ()
+                    found.append(unit_contribution(tenant, Unit.model_validate_json(body), revision, mentions))
+                except ValidationError as error:
+                    # a rule that came after it, or a damaged row: one unit must not keep all the others from starting
+                    _log.error("store.unreadable_unit", tenant=tenant, unit=unit_id, faults=error.error_count())
         return found
 
     def _digest(self, tenant: str) -> dict[str, str]:
