@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import sys
 import time
 from collections import Counter
@@ -63,6 +64,7 @@ def run_feed_git(options: Options) -> int:
     )  # fmt: skip
     if not options.watch:
         return _feed_once(git, feed, options)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where a shell began us with SIGINT ignored
     try:
         watch(lambda: tip_of(git, feed.ref), lambda: _feed_once(git, feed, options), options.interval_s, time.sleep)
     except KeyboardInterrupt:
