@@ -36,6 +36,7 @@ def _rules(purpose: Purpose, *table: tuple[float | str, ...]) -> tuple[Rule, ...
 RULES: Final = (
     *_rules(
         Purpose.DEBUGGING,
+        (3, r"null pointers?|why (?:does|do|did) (?:\S+ ){1,5}stop(?:ped)?|what(?:'s| is) going on"),
         (3, r"segmentation faults?|faulty|malfunction\w*|locked (?:all|up|out|for)|logged out|disappear(?:s|ed|ing)?"),
         (3, r"(?:hot)?fix(?:es|ed|ing)?|repair(?:s|ed|ing)?"),
         (3, r"bugs?|buggy|defects?|debug\w*|troubleshoot\w*|diagnos\w+|root[- ]causes?"),
@@ -114,6 +115,8 @@ RULES: Final = (
     ),
     *_rules(
         Purpose.ARCHITECTURE,
+        (3, r"fit better|is it time to (?:move|switch|migrate)|how should (?:\S+ ){1,6}(?:communicate|interact|talk)"),
+        (3, r"which (?:database|queue|framework|language|store|library|protocol) (?:should|would)"),
         (
             3,
             (
@@ -181,6 +184,7 @@ RULES: Final = (
     ),
     *_rules(
         Purpose.ONBOARDING,
+        (3, r"new (?:engineer|hire|starter|developer|joiner)s?|read first"),
         (
             3,
             (
@@ -222,6 +226,7 @@ RULES: Final = (
     ),
     *_rules(
         Purpose.POLICY,
+        (3, r"ndas?|non-disclosure"),
         (4, r"polic(?:y|ies)|complian(?:ce|t)|regulat(?:ions?|ory|ors?)|gdpr|hipaa|sox|code of conduct"),
         (4, r"(?:not )?(?:allowed|permitted|forbidden|prohibited|disallowed|entitled|obliged)", r"against the rules"),
         (
@@ -307,6 +312,7 @@ RULES: Final = (
     ),
     *_rules(
         Purpose.REVIEW,
+        (4, r"wrong with the (?:style|structure|wording|naming)|rate the (?:quality|style)"),
         (
             3,
             r"review(?:s|ed|ing)?|feedback|critiqu\w+|second opinion|nitpicks?|code smells?|best practices?",
@@ -348,6 +354,7 @@ RULES: Final = (
     ),
     *_rules(
         Purpose.SECURITY,
+        (3, r"path traversal|where are (?:\S+ )?(?:tokens|secrets|keys|credentials)|who can (?:read|see|access)"),
         (
             4,
             r"vulnerab\w+|exploit(?:s|ed|ing|able|ation)?|cves?(?:-\d+)*|ssrf|xss|csrf|rce|sqli",
