@@ -13,7 +13,7 @@ from schemas.units import Sensitivity
 from shared.store import PassageHit, StoredUnit
 
 RRF_K: Final = 10
-"""Measured better than 60 on all eight sets (models.md, 3)."""
+"""Measured better than 60 on all eight sets."""
 
 LIFT_SHARE: Final = 0.7
 LIFT_GAIN: Final = 2.0

@@ -20,7 +20,7 @@ from shared.store import PassageHit, SearchFilter, Snapshot, StoredUnit
 
 SEEDS: Final = 5
 HANDED_ON: Final = 0.8
-"""The five best hits hand 0.8 / (rank + 1) × cosine × 2 / √neighbours on (models.md, 3: all gold in the best ten of 2Wiki
+"""The five best hits hand 0.8 / (rank + 1) × cosine × 2 / √neighbours on (measured: all gold in the best ten of 2Wiki
 rises from 36 to 93 %)."""
 
 KEYS_A_SEED: Final = 24

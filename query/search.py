@@ -13,7 +13,7 @@ from shared.errors import CortexError
 from shared.store import PassageHit, SearchFilter
 
 DEPTH: Final = 100
-"""Hits an arm brings to fusion (models.md, 3: lists of 100, k = 10)."""
+"""Hits an arm brings to fusion (measured with k = 10)."""
 
 JOINT_SHARE: Final = 0.5
 """Part of the search's deadline that the joint query over all scopes may use; the rest is for asking scope by scope."""
