@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,8 @@ def _greet(console: Console, settings: Settings, url: str, *, company: bool, as_
     if company:
         from compose.company.questions import TO_TRY  # noqa: PLC0415
 
+        command = sys.argv[0] if Path(sys.argv[0]).name == "cortex" else "cortex"
         console.print("Try:")
         for question in TO_TRY:
-            console.print(f'  cortex ask "{question}"', highlight=False)
+            console.print(f'  {command} ask "{question}"', highlight=False)
         console.print()
