@@ -21,7 +21,7 @@ class UnitState(Record):
     source: str = Field(description="the CloudEvents source that stated it")
     event_id: str
     content_key: str
-    corroborations: int = Field(ge=1, description="distinct sources among live units of the same text and scope")
+    corroborations: int = Field(ge=1, description="distinct sources among live units of the same title, text and scope")
     contradiction_refs: tuple[str, ...] = Field(default=(), description="ids of units in an open contradiction with it")
     superseded_by: str | None = None
     held_until: datetime | None = Field(default=None, description="when it ceased to hold, as far as we know")

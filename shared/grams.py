@@ -1,12 +1,11 @@
 """Keys of word sequences: how names that are written like common words are found once somebody has declared them."""
 
 import re
-from bisect import bisect_left
 from collections.abc import Container, Iterator
 from typing import Final
 
 from schemas.messages import Mention
-from shared.identity import fold_key, join_keys
+from shared.identity import fold_key
 from shared.mention_shapes import words_of
 from shared.scripts import UNSPACED, class_of
 from shared.stopwords import ENGLISH
@@ -31,18 +30,6 @@ def grams(text: str, longest: int = GRAM_WORDS) -> Iterator[tuple[int, int]]:
         for start in range(run.start(), run.end() - 1):
             for end in range(start + 2, min(start + UNSPACED_GRAM_CHARS, run.end()) + 1):
                 yield start, end
-
-
-def candidate_keys(text: str) -> frozenset[str]:
-    """Return the folded keys of all word sequences of up to four words: what a store may intersect with declared names."""
-    words = {span: fold_key(text[slice(*span)]) for span in grams(text, 1)}
-    starts = sorted(words)
-    keys: set[str] = set(words.values())
-    for start, end in grams(text, 4):
-        if (start, end) not in words:
-            parts = starts[bisect_left(starts, (start, 0)) : bisect_left(starts, (end, 0))]
-            keys.add(join_keys(words[part] for part in parts))
-    return frozenset(keys - {""})
 
 
 def find_known(text: str, known: Container[str], *, longest: int = GRAM_WORDS) -> tuple[Mention, ...]:

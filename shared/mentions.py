@@ -7,13 +7,13 @@ from typing import Final
 from schemas.limits import NAME_CHARS
 from schemas.messages import Mention
 from schemas.units import LinkRelation, Unit
-from shared.grams import candidate_keys, find_known
+from shared.grams import find_known
 from shared.identity import fold_key, id_key
 from shared.mention_shapes import Found, by_shape, file_type, words_of
 from shared.namewords import PARTICLES
 from shared.scripts import UNSPACED, script_of
 
-__all__ = ["MENTIONS", "bare_title", "candidate_keys", "find_known", "find_mentions", "subject_key"]
+__all__ = ["MENTIONS", "bare_title", "find_known", "find_mentions", "subject_key"]
 
 MENTIONS: Final = 512  # of one text; the first ones, should there be more
 

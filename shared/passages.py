@@ -12,7 +12,7 @@ PASSAGE_ID_BITS = 52
 """Exact in a JSON number; at a million passages the chance of any two sharing an id is one in ten thousand."""
 
 TITLES = 16
-"""Titles of one text that are indexed, the first by order: a text that stands everywhere is not found by everything."""
+"""Spellings of a passage's title that are indexed, the first by order: they differ in case and white space at most."""
 
 QUERY_TERMS = 128
 """Terms of a question that are searched for, the rarest first: more change nothing but the time it takes."""

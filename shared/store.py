@@ -1,7 +1,7 @@
 """The knowledge store: what is known, searchable, with its history. The docstrings are the contract.
 
 One process writes (`KnowledgeWriter`), any number read (`KnowledgeReader`). A passage is the identity that searches find:
-a text in a scope. Units with the same folded text in one scope share a passage; a turn of a session is its own passage.
+a titled text in a scope. Units with the same folded title and text in one scope share a passage; a turn is its own.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from schemas.units import EntityLink, LinkRelation, Scope, ScopeLevel, Unit, UnitType
 from shared.identity import AliasView, fold_key
-from shared.mentions import MENTIONS, bare_title, candidate_keys, find_known, find_mentions, subject_key
+from shared.mentions import MENTIONS, bare_title, find_known, find_mentions, subject_key
 
 
 def surfaces(text, title=None):
@@ -144,14 +144,6 @@ def test_spans_index_the_text_as_given_and_keys_are_folded_surfaces(text, title)
     assert find_mentions(text, title) == mentions
 
 
-@given(TEXTS)
-def test_candidate_keys_hold_the_key_of_every_known_name(text):
-    keys = candidate_keys(text)
-    assert "" not in keys
-    for mention in find_known(text, keys, longest=4):
-        assert text[mention.start : mention.end] == mention.surface
-
-
 @pytest.mark.parametrize(
     ("text", "keys", "names"),
     [
@@ -204,5 +196,4 @@ def test_effort_grows_with_the_length_of_a_text_alone(piece):
     text = (piece * 32_000)[:32_000]
     started = time.process_time()
     find_mentions(text, "a b")
-    candidate_keys(text)
     assert time.process_time() - started < 10  # quadratic ones take minutes; the bound is no latency target
