@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 
 from schemas.answers import Answer, KnownUnit
+from schemas.commands import Command, Job
 from schemas.events import event_schema
 from schemas.explanations import Explanation, Trace
 from schemas.feed import FeedEvent
@@ -23,9 +24,11 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 MODELS: dict[str, type[BaseModel]] = {
     "accepted-batch": AcceptedBatch,
     "answer": Answer,
+    "command": Command,
     "contribution": Contribution,
     "event-status": EventStatus,
     "explanation": Explanation,
+    "job": Job,
     "known-unit": KnownUnit,
     "problem": Problem,
     "question": Question,

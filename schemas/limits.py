@@ -26,3 +26,4 @@ BUDGET_TOKENS_MIN: Final = 50
 BUDGET_TOKENS: Final = 20_000
 WAIT_MS: Final = 10_000  # longest wait for min_token
 SCOPES_IN_QUESTION: Final = 64
+SELECTED_UNITS: Final = 1_000  # ids named one by one in a command; more are chosen by scope or source

@@ -62,12 +62,14 @@ class Resolution(Record):
 class StageMessage(Record):
     """One event on its way through the stages: exactly one goes on for each that comes in, in order.
 
-    ``event`` is the CloudEvent as JSON. ``recorded_at`` comes from the log, never from a stage's clock.
+    ``event`` is the CloudEvent as JSON. ``recorded_at`` comes from the log, never from a stage's clock. ``revision``:
+    what the event counts as where its producer gave no revision; None: the number of its position.
     """
 
     version: Literal[1] = 1
     position: Position
     recorded_at: datetime
+    revision: int | None = None
     key: str
     event: dict[str, Any] | None = None
     tenant: str | None = None

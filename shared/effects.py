@@ -89,9 +89,11 @@ def canonical(value: Any) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
-def revision_of(explicit: int | None, position: Position) -> tuple[int, bool]:
+def revision_of(explicit: int | None, message: StageMessage) -> tuple[int, bool]:
     """Return the revision that counts, and whether the producer gave it."""
-    return (position.number, False) if explicit is None else (explicit, True)
+    if explicit is not None:
+        return explicit, True
+    return (message.position.number if message.revision is None else message.revision), False
 
 
 def effective_unit(event: UnitAsserted) -> Unit:
@@ -103,7 +105,7 @@ def effective_unit(event: UnitAsserted) -> Unit:
 
 def statement_of(tenant: str, message: StageMessage, event: UnitAsserted | UnitRetracted) -> Statement:
     """Read what an event says about a unit."""
-    revision, explicit = revision_of(event.data.revision, message.position)
+    revision, explicit = revision_of(event.data.revision, message)
     if isinstance(event, UnitRetracted):
         rank = Rank(revision, True, data_digest(event.data), event.source, event.id)
         return Statement(event.data.id, rank, explicit, None, message.recorded_at, message.position)

@@ -1,10 +1,11 @@
 """The event log: where accepted events are kept, in order, for good."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from schemas.commands import Command
 from schemas.events import Event
 from schemas.positions import Position
 from schemas.status import DeadLetter
@@ -72,6 +73,21 @@ class EventLog(Protocol):
 
     async def pending(self, tenant: str, stored: dict[tuple[str, int], int]) -> dict[tuple[str, int], int]:
         """Count the tenant's events above the given numbers, per (topic, partition): the lag of those watermarks."""
+        ...
+
+    def scan(self, tenant: str | None = None) -> AsyncIterator[Sequence[LogRecord]]:
+        """Yield everything that was kept when it was called, in order per topic and partition, page by page."""
+        ...
+
+    async def order(self, command: Command) -> bool:
+        """Keep a command durably for ingest; False: the same tenant and id was there before, and nothing was added.
+
+        Raises LogUnavailable or DiskFull.
+        """
+        ...
+
+    async def orders(self, after: int, limit: int) -> list[tuple[int, Command]]:
+        """Return kept commands with a number above ``after``, in order (a log that is Kafka hands them on itself)."""
         ...
 
     async def bury(self, letter: DeadLetter) -> None:

@@ -11,10 +11,11 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from schemas.answers import KnownUnit
+from schemas.commands import Job
 from schemas.entities import EntityDeclaration, RelationDeclaration
 from schemas.events import Event
 from schemas.graph import Contribution
-from schemas.messages import Mention, Receipt, StageMessage
+from schemas.messages import Mention, Receipt, ReceiptOutcome, StageMessage
 from schemas.positions import Position
 from schemas.units import Claim, UnitType
 from shared.embedder import Vector, Vectors
@@ -114,6 +115,18 @@ class StoredContradiction:
     found: FoundContradiction
     recorded_at: datetime
     open: bool
+
+
+@dataclass(frozen=True)
+class KnownEvent:
+    """What the store did with an event, and at which place. ``units``: those it made live or took away."""
+
+    source: str
+    event_id: str
+    position: Position
+    recorded_at: datetime
+    outcome: ReceiptOutcome
+    units: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -228,6 +241,17 @@ class Snapshot(Protocol):
         """Return totals."""
         ...
 
+    async def events(self, event_id: str, source: str | None = None) -> list[KnownEvent]:
+        """Return what the store did with the events of an id, by source; nothing where none has come this far.
+
+        A redelivery does not change what is said of an event; a failed one that is replayed with success does.
+        """
+        ...
+
+    async def jobs(self, limit: int = 100, job_id: str | None = None) -> list[Job]:
+        """Return background jobs as last saved, newest first, or the one of an id."""
+        ...
+
 
 class KnowledgeReader(Protocol):
     """Reads; opened by the query service and by the stages that look things up."""
@@ -279,6 +303,10 @@ class KnowledgeWriter(Protocol):
         """Replace what is kept for the ``checked`` units' present revisions by ``found``, and move the watermark
         ``contradictions``, in one transaction. Returns the pairs that are new.
         """
+        ...
+
+    async def save_job(self, tenant: str, job: Job) -> None:
+        """Keep a background job's state durably, in place of its older one."""
         ...
 
     async def contributions(self, tenant: str) -> list[Contribution]:

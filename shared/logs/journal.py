@@ -4,13 +4,14 @@ import asyncio
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
+from schemas.commands import Command
 from schemas.events import Event
 from schemas.status import DeadLetter
 from shared.clock import Clock
@@ -23,6 +24,7 @@ Value = TypeVar("Value")
 
 WAITING_BYTES: Final = 64 * 1024 * 1024  # sixteen POSTs of the largest size; beyond it callers are told to come again
 COMMIT_BYTES: Final = 8 * 1024 * 1024  # a commit's share: keeps the file's lock, and so other readers' wait, short
+SCAN_PAGE: Final = 500  # some hundred kB in hand
 POLL_S: Final = 0.02  # how soon another process's commit is noticed
 # The file's time of change counts in ticks of up to 10 ms: only once it is older than this does "the same time" mean "no
 # commit since". Then a look is one stat (2 µs) in place of a query in the reader's thread (0.5 CPU-ms).
@@ -119,6 +121,24 @@ class Journal:
     async def pending(self, tenant: str, stored: dict[tuple[str, int], int]) -> dict[tuple[str, int], int]:
         """Count the tenant's events above the given numbers; a partition that is not given counts from its start."""
         return await self._read(lambda: self._reading.pending(tenant, stored))
+
+    async def scan(self, tenant: str | None = None) -> AsyncIterator[Sequence[LogRecord]]:
+        """Yield everything that was kept when it was called, in order, page by page."""
+        newest, after = await self._read(self._reading.newest), 0
+        while after < newest:
+            rows = await self.read(after, SCAN_PAGE)
+            after = rows[-1].position.number
+            page = [row for row in rows if row.position.number <= newest and tenant in (None, row.tenant)]
+            if page:
+                yield page
+
+    async def order(self, command: Command) -> bool:
+        """Keep a command durably; the same tenant and id again is the same one."""
+        return await self._read(lambda: self._reading.order(command, self._now()))
+
+    async def orders(self, after: int, limit: int) -> list[tuple[int, Command]]:
+        """Return kept commands with a number above ``after``, in order."""
+        return await self._read(lambda: self._reading.orders(after, limit))
 
     async def bury(self, letter: DeadLetter) -> None:
         """Keep a dead letter durably; the same id again replaces it."""

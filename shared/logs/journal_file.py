@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 
 import orjson
 
+from schemas.commands import Command
 from schemas.positions import Position
 from schemas.status import DeadLetter
 from shared.errors import CortexError, DataFolderError, DiskFull, FolderNewer, FolderReadOnly, LogUnavailable
@@ -18,7 +19,7 @@ from shared.log import Appended, LogRecord
 from shared.logs.rows import NewEvent
 from shared.logs.turnstile import Turnstile
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 # Others hold the file for a commit (three syncs) or a read of some hundred rows: milliseconds, on a slow disk tens.
 BUSY_MS: Final = 5_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -53,6 +54,13 @@ CREATE TABLE dead_letter (
     body BLOB NOT NULL, headers BLOB NOT NULL, key BLOB
 );
 CREATE INDEX dead_letter_age ON dead_letter (failed_at, id);
+"""
+# Since version 2.
+_COMMANDS: Final = """
+CREATE TABLE command (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, tenant TEXT NOT NULL, id TEXT NOT NULL, recorded_at INTEGER NOT NULL,
+    body TEXT NOT NULL, UNIQUE (tenant, id)
+);
 """
 
 
@@ -171,6 +179,22 @@ class JournalFile:
                 "INSERT INTO lane SELECT tenant, topic, partition, max(ordinal) FROM event GROUP BY tenant, topic, partition"
             )
 
+    def order(self, command: Command, now: datetime) -> bool:
+        """Keep a command; False where the tenant's same id is there."""
+        with self._writing():
+            kept = self._db.execute(
+                "INSERT OR IGNORE INTO command (tenant, id, recorded_at, body) VALUES (?, ?, ?, ?)",
+                (command.tenant, command.id, _micros(now), command.model_dump_json(exclude_none=True)),
+            )
+            return kept.rowcount > 0
+
+    def orders(self, after: int, limit: int) -> list[tuple[int, Command]]:
+        """Return the next commands in order."""
+        query = "SELECT number, body FROM command WHERE number > ? ORDER BY number LIMIT ?"
+        with self._reading():
+            rows = self._db.execute(query, (after, limit)).fetchall()
+        return [(number, Command.model_validate_json(body)) for number, body in rows]
+
     def bury(self, letter: DeadLetter) -> None:
         """Keep a dead letter, in place of one of that id."""
         headers = [[name, base64.b64encode(value).decode()] for name, value in letter.headers]
@@ -281,12 +305,13 @@ def _prepare(connection: sqlite3.Connection, partitions: int) -> dict[str, str]:
     connection.execute("BEGIN IMMEDIATE")  # two processes may make it at once: the second finds it made
     try:
         version = _known_version(connection)
-        if version == 0:
-            for statement in _SCHEMA.split(";\n"):
+        if version < SCHEMA_VERSION:
+            for statement in (*(_SCHEMA.split(";\n") if version == 0 else ()), *_COMMANDS.split(";\n")):
                 connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        if version == 0:
             made = {"log_id": secrets.token_hex(16), "partitions": str(partitions)}
             connection.executemany("INSERT INTO meta VALUES (?, ?)", made.items())
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         connection.execute("DELETE FROM meta WHERE 0")  # refused in a read-only file, where BEGIN IMMEDIATE is not
         meta = dict(connection.execute("SELECT name, value FROM meta").fetchall())
         connection.execute("COMMIT")

@@ -2,9 +2,10 @@
 
 import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 
+from schemas.commands import Command
 from schemas.events import Event
 from schemas.positions import Position
 from schemas.status import DeadLetter
@@ -12,6 +13,8 @@ from shared.clock import Clock
 from shared.errors import LogUnavailable
 from shared.log import EVENTS, Appended, LogRecord
 from shared.logs.rows import NewEvent, make_row
+
+PAGE = 500
 
 
 class MemoryLog:
@@ -24,6 +27,7 @@ class MemoryLog:
         self._records: list[LogRecord] = []
         self._places: dict[tuple[str, str, str], LogRecord] = {}
         self._letters: dict[str, DeadLetter] = {}
+        self._commands: list[Command] = []
         self._grown = asyncio.Condition()
         self._closed = False
 
@@ -82,6 +86,28 @@ class MemoryLog:
             if record.tenant == tenant:
                 lags[place] = lags.get(place, 0) + (record.position.number > stored.get(place, -1))
         return lags
+
+    async def scan(self, tenant: str | None = None) -> AsyncIterator[Sequence[LogRecord]]:
+        """Yield everything that was kept when it was called."""
+        self._check_open()
+        for start in range(0, len(self._records), PAGE):
+            page = [record for record in self._records[start : start + PAGE] if tenant in (None, record.tenant)]
+            if page:
+                yield page
+
+    async def order(self, command: Command) -> bool:
+        """Keep a command; the same tenant and id again is the same one."""
+        self._check_open()
+        if any((kept.tenant, kept.id) == (command.tenant, command.id) for kept in self._commands):
+            return False
+        self._commands.append(command)
+        return True
+
+    async def orders(self, after: int, limit: int) -> list[tuple[int, Command]]:
+        """Return kept commands in order; numbers count from 1."""
+        self._check_open()
+        start = max(after, 0)
+        return list(enumerate(self._commands[start : start + limit], start + 1))
 
     async def bury(self, letter: DeadLetter) -> None:
         """Keep a dead letter; the same id again replaces it."""

@@ -6,6 +6,7 @@ from datetime import datetime
 
 import numpy as np
 
+from schemas.commands import Job
 from schemas.entities import EntityDeclaration, RelationDeclaration
 from schemas.events import DocumentCompleted, UnitAsserted, UnitRetracted
 from schemas.graph import Contribution
@@ -15,7 +16,7 @@ from shared.clock import Clock, SystemClock
 from shared.effects import Statement, digest_rows, model_json, resolution_row, statement_of
 from shared.embedder import Vectors
 from shared.errors import InvalidInput
-from shared.store import CONTRADICTIONS, STORED, Applied, Effect, FoundContradiction, StoredContradiction
+from shared.store import CONTRADICTIONS, STORED, Applied, Effect, FoundContradiction, KnownEvent, StoredContradiction
 from shared.stores.memory_state import Outcome, TenantState
 from shared.stores.memory_view import Contents, MemorySnapshot
 
@@ -50,8 +51,9 @@ class MemoryStore:
                 raise InvalidInput(f"an event of tenant {effect.event.tenant!r} was handed to the store of {tenant!r}")
         state = self._tenants.get(tenant) or TenantState(tenant)
         applied = [_enter(state, effect) for effect in effects]
-        for effect in effects:
+        for effect, one in zip(effects, applied, strict=True):
             _move(state, STORED, effect.message.position)
+            _note(state, effect, one)
         counted = state.counted_texts()
         state.vectors = {key: kept for key, kept in state.vectors.items() if key in counted}
         self._keep(state)
@@ -87,6 +89,12 @@ class MemoryStore:
         new = {pair.id for pair in found if (pair.id, pair.revisions) not in before}
         kept = await self._snapshot(tenant).contradictions(open_only=False, limit=-1)
         return [pair for pair in kept if pair.found.id in new]
+
+    async def save_job(self, tenant: str, job: Job) -> None:
+        """Keep a background job's state."""
+        state = self._tenants.get(tenant) or TenantState(tenant)
+        state.jobs[job.id] = job
+        self._keep(state)
 
     async def contributions(self, tenant: str) -> list[Contribution]:
         """Return everything the tenant contributes to the graph now."""
@@ -187,7 +195,7 @@ def _entered(state: TenantState, effect: Effect) -> Applied:
                 matrix = np.atleast_2d(effect.vectors).astype(np.float32)
                 state.vectors[statement.content_key] = (message.embedding.model, matrix)
         return _applied(state, message, outcome)
-    declared, contribution = state.declare(event, message.position)
+    declared, contribution = state.declare(event, message)
     return Applied(_receipt(state, message, declared), (contribution,))
 
 
@@ -222,6 +230,24 @@ def _move(state: TenantState, stage: str, position: Position) -> None:
     state.watermarks[key] = max(state.watermarks.get(key, position.number), position.number)
 
 
+def _note(state: TenantState, effect: Effect, applied: Applied) -> None:
+    message, receipt = effect.message, applied.receipt
+    if message.event_id is None or message.event_source is None:
+        return
+    known = state.events.get((message.event_id, message.event_source))
+    again = receipt.outcome in (ReceiptOutcome.UNCHANGED, ReceiptOutcome.DEAD)
+    if known is not None and known.outcome is not ReceiptOutcome.DEAD and (again or known.position != message.position):
+        return
+    state.events[message.event_id, message.event_source] = KnownEvent(
+        source=message.event_source,
+        event_id=message.event_id,
+        position=message.position,
+        recorded_at=message.recorded_at,
+        outcome=receipt.outcome,
+        units=(*receipt.units, *receipt.retracted),
+    )
+
+
 def _contents(state: TenantState) -> Contents:
     history = {
         unit_id: tuple(statement for statement in state.own(unit_id)[1:] if not statement.rank.retraction)
@@ -240,6 +266,8 @@ def _contents(state: TenantState) -> Contents:
         documents=sum(1 for document in state.documents.values() if document.current and document.current[1].parts),
         contradictions=dict(state.contradictions),
         watermarks=dict(state.watermarks),
+        events=dict(state.events),
+        jobs=dict(state.jobs),
     )
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from schemas.commands import Job
 from schemas.entities import EntityDeclaration, EntityRetraction, RelationDeclaration, RelationRetraction
 from schemas.events import (
     DocumentCompleted,
@@ -16,8 +17,7 @@ from schemas.events import (
     UnitRetracted,
 )
 from schemas.graph import Contribution
-from schemas.messages import ReceiptOutcome
-from schemas.positions import Position
+from schemas.messages import ReceiptOutcome, StageMessage
 from shared.contributions import (
     entity_contribution,
     relation_contribution,
@@ -28,7 +28,7 @@ from shared.contributions import (
 )
 from shared.effects import Rank, Statement, choose_parts, data_digest, kept_ranks, revision_of
 from shared.embedder import Vectors
-from shared.store import FoundContradiction
+from shared.store import FoundContradiction, KnownEvent
 
 Declaration = EntityDeclaration | EntityRetraction | RelationDeclaration | RelationRetraction
 Outcome = tuple[ReceiptOutcome, tuple[str, ...], tuple[str, ...], int]
@@ -90,6 +90,8 @@ class TenantState:
     vectors: dict[str, tuple[str, Vectors]] = field(default_factory=dict)
     contradictions: dict[str, tuple[FoundContradiction, datetime]] = field(default_factory=dict)
     watermarks: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    events: dict[tuple[str, str], KnownEvent] = field(default_factory=dict)
+    jobs: dict[str, Job] = field(default_factory=dict)
 
     def own(self, unit_id: str) -> list[Statement]:
         """Return what is kept of the statements about a unit that stands for itself, best first."""
@@ -215,12 +217,12 @@ class TenantState:
         return statement is not None and statement.document_id == document_id
 
     def declare(
-        self, event: EntityDeclared | EntityRetracted | RelationDeclared | RelationRetracted, position: Position
+        self, event: EntityDeclared | EntityRetracted | RelationDeclared | RelationRetracted, message: StageMessage
     ) -> tuple[ReceiptOutcome, Contribution]:
         """Enter a declaration or its retraction."""
         data = event.data
         retraction = isinstance(data, EntityRetraction | RelationRetraction)
-        revision, _ = revision_of(data.revision, position)
+        revision, _ = revision_of(data.revision, message)
         rank = Rank(revision, retraction, data_digest(data), event.source, event.id)
         kind, identity = self._identity(data)
         standing = self.declared.get((kind, identity))

@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import cached_property
 
 from schemas.answers import KnownUnit, UnitState
+from schemas.commands import Job
 from schemas.entities import EntityDeclaration, RelationDeclaration
 from schemas.units import ScopeLevel, Unit
 from shared.contributions import found_by
@@ -20,6 +21,7 @@ from shared.similarity import cosines
 from shared.store import (
     STORED,
     FoundContradiction,
+    KnownEvent,
     Membership,
     PassageHit,
     SearchFilter,
@@ -59,6 +61,8 @@ class Contents:
     documents: int
     contradictions: dict[str, tuple[FoundContradiction, datetime]]
     watermarks: dict[tuple[str, str, int], int]
+    events: dict[tuple[str, str], KnownEvent]
+    jobs: dict[str, Job]
 
 
 class MemorySnapshot:
@@ -298,6 +302,18 @@ class MemorySnapshot:
             contradictions_open=len(await self.contradictions(limit=-1)),
             by_scope=dict(sorted(Counter(live.unit.scope.key for live in self._live.values()).items())),
         )
+
+    async def events(self, event_id: str, source: str | None = None) -> list[KnownEvent]:
+        """Return what the store did with the events of an id, by source."""
+        found = [
+            one for one in self._contents.events.values() if one.event_id == event_id and source in (None, one.source)
+        ]
+        return sorted(found, key=lambda one: one.source)
+
+    async def jobs(self, limit: int = 100, job_id: str | None = None) -> list[Job]:
+        """Return background jobs, newest first, or the one of an id."""
+        found = [job for job in self._contents.jobs.values() if job_id in (None, job.id)]
+        return sorted(found, key=lambda job: (job.requested_at, job.id), reverse=True)[:limit]
 
     def standing_contradictions(self) -> list[FoundContradiction]:
         """Return the pairs whose two revisions are both live."""

@@ -10,7 +10,7 @@ from schemas.positions import Position
 from shared.effects import statement_of
 from shared.errors import InvalidInput
 from shared.store import STORED, Applied, Effect
-from shared.stores.sqlite import declarations, schema
+from shared.stores.sqlite import declarations, ledger, schema
 from shared.stores.sqlite.documents import Documents
 from shared.stores.sqlite.index import Index
 from shared.stores.sqlite.units import Units
@@ -23,6 +23,7 @@ def apply_effects(connection: sqlite3.Connection, tenant: str, effects: Sequence
     batch = _Batch(connection, tenant, index, units, Documents(connection, index, units))
     applied = [batch.enter(effect) for effect in effects]
     index.finish()
+    ledger.note(connection, effects, applied)
     for position in _furthest(effects):
         move_watermark(connection, STORED, position)
     connection.execute("DELETE FROM change WHERE seq <= (SELECT max(seq) FROM change) - ?", (schema.CHANGES_KEPT,))
@@ -105,7 +106,7 @@ class _Batch:
 
     def _declare(self, message: StageMessage, event: Event) -> Applied:
         assert not isinstance(event, UnitAsserted | UnitRetracted | DocumentCompleted)  # entered elsewhere
-        outcome, contributions = declarations.declare(self._connection, self._tenant, event, message.position)
+        outcome, contributions = declarations.declare(self._connection, self._tenant, event, message)
         return Applied(self._receipt(message, outcome), tuple(contributions))
 
     def _applied(

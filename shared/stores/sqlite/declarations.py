@@ -7,8 +7,7 @@ from typing import Any
 from schemas.entities import EntityDeclaration, EntityRetraction, RelationDeclaration, RelationRetraction
 from schemas.events import EntityDeclared, EntityRetracted, RelationDeclared, RelationRetracted
 from schemas.graph import Contribution
-from schemas.messages import ReceiptOutcome
-from schemas.positions import Position
+from schemas.messages import ReceiptOutcome, StageMessage
 from shared.contributions import entity_contribution, relation_contribution, relation_identity, removal
 from shared.effects import Rank, data_digest, revision_of
 from shared.stores.sqlite.rows import rank_from
@@ -18,12 +17,12 @@ DeclarationEvent = EntityDeclared | EntityRetracted | RelationDeclared | Relatio
 
 
 def declare(
-    connection: sqlite3.Connection, tenant: str, event: DeclarationEvent, position: Position
+    connection: sqlite3.Connection, tenant: str, event: DeclarationEvent, message: StageMessage
 ) -> tuple[ReceiptOutcome, list[Contribution]]:
     """Enter a declaration or its retraction; return the outcome and what the thing contributes now."""
     kind, identity = identity_of(event.data)
     retraction = isinstance(event.data, EntityRetraction | RelationRetraction)
-    revision, explicit = revision_of(event.data.revision, position)
+    revision, explicit = revision_of(event.data.revision, message)
     rank = Rank(revision, retraction, data_digest(event.data), event.source, event.id)
     row = connection.execute(
         "SELECT revision, retraction, digest, source, event_id FROM declared WHERE kind = ? AND identity = ?",

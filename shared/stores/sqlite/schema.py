@@ -4,7 +4,7 @@ import sqlite3
 
 from shared.errors import FolderNewer
 
-VERSION = 1
+VERSION = 2
 CHANGES_KEPT = 100_000
 """Rows of ``change`` kept for readers to catch up from; one that is further behind loads its matrices anew."""
 
@@ -99,6 +99,15 @@ CREATE INDEX contradiction_a ON contradiction (unit_a);
 CREATE INDEX contradiction_b ON contradiction (unit_b);
 """
 
+# Since version 2. What the store did with each event; what background jobs have done so far.
+_LEDGER = """
+CREATE TABLE event (
+    event_id TEXT NOT NULL, source TEXT NOT NULL, position TEXT NOT NULL, recorded INTEGER NOT NULL, outcome TEXT NOT NULL,
+    units TEXT NOT NULL, PRIMARY KEY (event_id, source)
+) WITHOUT ROWID;
+CREATE TABLE job (id TEXT PRIMARY KEY, requested INTEGER NOT NULL, body TEXT NOT NULL) WITHOUT ROWID;
+"""
+
 
 def check_version(connection: sqlite3.Connection, name: str) -> int:
     """Return the file's schema version, 0 for an empty file. Raises FolderNewer."""
@@ -109,6 +118,9 @@ def check_version(connection: sqlite3.Connection, name: str) -> int:
 
 
 def prepare(connection: sqlite3.Connection, name: str) -> None:
-    """Create the tables in an empty file. Raises FolderNewer."""
-    if check_version(connection, name) == 0:
-        connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
+    """Create the tables in an empty file, or those that an older one lacks. Raises FolderNewer."""
+    version = check_version(connection, name)
+    if version == VERSION:
+        return
+    wanted = _LEDGER if version else f"{_TABLES} {_LEDGER}"
+    connection.executescript(f"BEGIN IMMEDIATE; {wanted} PRAGMA user_version = {VERSION}; COMMIT;")

@@ -6,12 +6,14 @@ from datetime import datetime
 from typing import Protocol, TypeVar
 
 from schemas.answers import KnownUnit
+from schemas.commands import Job
 from schemas.entities import EntityDeclaration, RelationDeclaration
 from schemas.units import ScopeLevel
 from shared.embedder import Vector, Vectors
 from shared.memberships import LEVELS, walk
 from shared.store import (
     STORED,
+    KnownEvent,
     Membership,
     PassageHit,
     SearchFilter,
@@ -20,7 +22,7 @@ from shared.store import (
     StoredUnit,
     UnitVersion,
 )
-from shared.stores.sqlite import contradictions, declarations, keyword, listing, vectors
+from shared.stores.sqlite import contradictions, declarations, keyword, ledger, listing, vectors
 from shared.stores.sqlite.filters import Scoped, scoped
 from shared.stores.sqlite.keyword import TermCounts
 from shared.stores.sqlite.rows import STATEMENT, as_json_array, known_unit, load_unit, stored_unit
@@ -178,6 +180,14 @@ class SqliteSnapshot:
     async def counts(self) -> StoreCounts:
         """Return totals."""
         return await self._run(lambda connection: _counts(connection, self._now), StoreCounts(0, 0, 0, 0, 0, 0))
+
+    async def events(self, event_id: str, source: str | None = None) -> list[KnownEvent]:
+        """Return what the store did with the events of an id."""
+        return await self._run(lambda connection: ledger.events(connection, event_id, source), [])
+
+    async def jobs(self, limit: int = 100, job_id: str | None = None) -> list[Job]:
+        """Return background jobs, newest first."""
+        return await self._run(lambda connection: ledger.jobs(connection, limit, job_id), [])
 
     def _ready(self, connection: sqlite3.Connection, where: SearchFilter) -> Scoped:
         """Make a filter ready once: every arm of a question asks with the same one."""

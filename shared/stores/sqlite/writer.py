@@ -14,6 +14,7 @@ import numpy as np
 import structlog
 from pydantic import ValidationError
 
+from schemas.commands import Job
 from schemas.graph import Contribution
 from schemas.messages import Resolution
 from schemas.positions import Position
@@ -23,7 +24,7 @@ from shared.contributions import unit_contribution
 from shared.embedder import Vectors
 from shared.errors import FolderReadOnly, StoreUnavailable
 from shared.store import CONTRADICTIONS, Applied, Effect, FoundContradiction, StoredContradiction
-from shared.stores.sqlite import contradictions, declarations, schema
+from shared.stores.sqlite import contradictions, declarations, ledger, schema
 from shared.stores.sqlite.apply import apply_effects, move_watermark
 from shared.stores.sqlite.connect import open_to_read, open_to_write, path_of, translated
 from shared.stores.sqlite.digest import digests
@@ -71,6 +72,10 @@ class SqliteWriter:
         """Replace what is kept for the checked units, and move the watermark."""
         return await self._in_thread(self._write, lambda: self._record(tenant, position, recorded_at, checked, found))
 
+    async def save_job(self, tenant: str, job: Job) -> None:
+        """Keep a background job's state."""
+        await self._in_thread(self._write, lambda: self._save_job(tenant, job))
+
     async def contributions(self, tenant: str) -> list[Contribution]:
         """Return everything the tenant contributes to the graph now."""
         return await self._in_thread(self._look_up, lambda: self._contributions(tenant))
@@ -116,6 +121,10 @@ class SqliteWriter:
             units = {unit_id for pair in found for unit_id in pair.units}
             kept = contradictions.listed(connection, self._clock.now(), unit_ids=units, open_only=False, limit=-1)
             return [pair for pair in kept if pair.found.id in new]
+
+    def _save_job(self, tenant: str, job: Job) -> None:
+        with self._transaction(tenant) as connection:
+            ledger.save_job(connection, job)
 
     def _known_vectors(self, model: str, tenant: str, content_keys: Collection[str]) -> dict[str, Vectors]:
         with self._reading(tenant) as connection:
