@@ -8,10 +8,10 @@ ARGS ?=
 export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
 
-.PHONY: help up test test-page check lint eval bench lock schemas clean
+.PHONY: help up cluster test test-cluster test-page check lint eval bench lock schemas clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Cortex needs Python 3.11 or later: make PYTHON=python3.11 ..."; exit 1; }
@@ -24,8 +24,16 @@ $(READY): requirements.lock pyproject.toml
 up: $(READY) ## start Cortex on embedded defaults with the sample company, and serve
 	@$(BIN)/cortex up --company $(ARGS)
 
+cluster: $(READY) ## start Kafka, Weaviate and Redis on this machine (needs java 17, maven, go)
+	@$(BIN)/cortex cluster $(ARGS)
+
 test: $(READY) ## run all tests (real broker, cache and processes on loopback)
 	@$(BIN)/python -m pytest $(ARGS)
+
+test-cluster: $(READY) ## run the broker's tests on Apache Kafka, and Weaviate's (needs java 17, maven, go)
+	@for tool in java:openjdk-17-jre-headless mvn:maven "go:golang (1.21 or later)"; do \
+		command -v $${tool%%:*} >/dev/null || { echo "$${tool%%:*} is not installed: apt-get install $${tool#*:}"; exit 1; }; done
+	@$(BIN)/python -m tests.on_cluster -m "broker or cluster" tests/contract tests/integration $(ARGS)
 
 test-page: $(READY) ## drive the page in Chromium (needs chromium, node 20 and npm)
 	@for tool in chromium node npm; do command -v $$tool >/dev/null || { echo "$$tool is not installed: apt-get install chromium nodejs npm"; exit 1; }; done

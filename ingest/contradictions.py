@@ -12,13 +12,15 @@ from typing import Final
 from ingest.differences import compare
 from ingest.outlines import may_differ
 from ingest.prepared import Key, Prepared, PreparedUnits, own_keys, prepare, same_entity
-from schemas.messages import Receipt
-from shared.identity import AliasView
+from schemas.messages import Receipt, ReceiptOutcome
+from shared.identity import AliasView, DeclaredNames, fold_key, id_key
 from shared.similarity import cosines
 from shared.store import FoundContradiction, KnowledgeReader, Snapshot, StoredUnit, UnitVersion
 
 CANDIDATES: Final = 200
 """Newest units that share an entity with a checked one and are compared with it (design, section 5)."""
+DECLARING: Final = frozenset({ReceiptOutcome.DECLARED, ReceiptOutcome.RETRACTED, ReceiptOutcome.UNCHANGED})
+"""What a declaration's receipt may say; a redelivered one too, for the first may not have been checked."""
 KEYS: Final = 64
 """Entity keys of one unit that are looked up, the first in the text: a unit that names more is a list."""
 CHUNKS: Final = 16
@@ -52,6 +54,7 @@ class ContradictionCheck:
     def __init__(self, reader: KnowledgeReader) -> None:
         self._reader = reader
         self._names: dict[str, _Names] = {}
+        self._told: dict[tuple[str, str], DeclaredNames | None] = {}
         self._prepared = PreparedUnits()
 
     async def check(self, receipt: Receipt) -> list[FoundContradiction]:
@@ -63,10 +66,28 @@ class ContradictionCheck:
         found: dict[str, dict[str, list[FoundContradiction]]] = {}
         for tenant in sorted({receipt.tenant for receipt in receipts if receipt.tenant is not None}):
             units = {unit_id for receipt in receipts if receipt.tenant == tenant for unit_id in receipt.units}
-            found[tenant] = await self._check_units(tenant, units) if units else {}
+            found[tenant] = await self.check_units(tenant, units) if units else {}
         return [_of_receipt(receipt, found.get(receipt.tenant or "", {})) for receipt in receipts]
 
-    async def _check_units(self, tenant: str, unit_ids: Collection[str]) -> dict[str, list[FoundContradiction]]:
+    async def renamed(self, tenant: str, entity_id: str) -> tuple[str, ...]:
+        """Return the newest units that a declaration may have tied to an entity, or untied: those under its present names,
+        and under those that it had when this was asked before. None where its names are as they were then.
+
+        What a name means may change after units were compared by it; so they are compared again, and the pairs that are
+        found do not hang on whether a declaration or a unit came first. Raises StoreUnavailable.
+        """
+        async with self._reader.snapshot(tenant) as snapshot:
+            view = (await self._names_of(tenant, snapshot)).view
+            before, now = self._told.get((tenant, entity_id)), view.declared(entity_id)
+            if now == before:
+                return ()
+            self._told[tenant, entity_id] = now
+            said = {key for names in (before, now) if names is not None for key in names.keys}
+            keys = sorted({*said, id_key(entity_id), fold_key(entity_id)} - {""})
+            return tuple(one.unit_id for one in await snapshot.sharing(keys, CANDIDATES))
+
+    async def check_units(self, tenant: str, unit_ids: Collection[str]) -> dict[str, list[FoundContradiction]]:
+        """Check units by id; those that are not live are left out. Raises StoreUnavailable."""
         async with self._reader.snapshot(tenant) as snapshot:
             names = await self._names_of(tenant, snapshot)
             units = await snapshot.units(unit_ids)
@@ -108,6 +129,17 @@ class ContradictionCheck:
             for other in suspects
             if (pair := _pair(mine, other, similarities.get(other.passage_id, 0.0), names.view)) is not None
         ]
+
+
+async def with_renamed(receipt: Receipt, key: str, checker: ContradictionCheck) -> Receipt:
+    """Return a declaration's receipt with the units that are to be compared again for it; any other as it is.
+
+    ``key``: its record's, ``tenant/subject``. Raises StoreUnavailable.
+    """
+    if receipt.tenant is None or receipt.units or receipt.retracted or receipt.outcome not in DECLARING:
+        return receipt
+    units = await checker.renamed(receipt.tenant, key.removeprefix(f"{receipt.tenant}/"))
+    return receipt.model_copy(update={"units": units})
 
 
 def _of_receipt(receipt: Receipt, found: Mapping[str, Sequence[FoundContradiction]]) -> list[FoundContradiction]:

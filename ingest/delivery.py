@@ -17,7 +17,7 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import structlog
 
@@ -54,17 +54,22 @@ RULES: dict[type[Exception], Rule] = {
     errors.UnknownThing: Rule(Verdict.BURY, "unknown-thing"),
     errors.InputError: Rule(Verdict.BURY, "invalid-input"),
     errors.Unauthenticated: Rule(Verdict.BURY, "unauthenticated"),
+    errors.BadSignature: Rule(Verdict.BURY, "bad-signature"),
     errors.Forbidden: Rule(Verdict.BURY, "forbidden"),
     errors.AccessError: Rule(Verdict.BURY, "forbidden"),
     errors.StoreUnavailable: Rule(Verdict.WAIT, "store-unavailable"),
     errors.LogUnavailable: Rule(Verdict.WAIT, "log-unavailable"),
     errors.EmbedderUnavailable: Rule(Verdict.RETRY, "embedder-unavailable"),
     errors.CacheUnavailable: Rule(Verdict.WAIT, "cache-unavailable"),
+    errors.ModelChanged: Rule(Verdict.RETRY, "model-changed"),
     errors.NotReady: Rule(Verdict.WAIT, "not-ready"),
     errors.Overloaded: Rule(Verdict.WAIT, "overloaded"),
+    errors.RateLimited: Rule(Verdict.WAIT, "rate-limited"),
     errors.Transient: Rule(Verdict.RETRY, "transient"),
     errors.DeadlineExceeded: Rule(Verdict.RETRY, "deadline-exceeded"),
+    errors.UnknownModel: Rule(Verdict.WAIT, "unknown-model"),
     errors.AllSourcesLost: Rule(Verdict.RETRY, "all-sources-lost"),
+    errors.ToolMissing: Rule(Verdict.RETRY, "tool-missing"),
     errors.FolderInUse: Rule(Verdict.WAIT, "folder-in-use"),
     errors.FolderReadOnly: Rule(Verdict.WAIT, "folder-read-only"),
     errors.FolderNewer: Rule(Verdict.WAIT, "folder-newer"),
@@ -120,6 +125,29 @@ async def _always() -> bool:
     return True
 
 
+class Watch(Protocol):
+    """Is told what happens to one event; never waits and never fails."""
+
+    def failed(self, attempts: int, cause: str) -> None:
+        """So many attempts have failed, the last by this cause; it will be tried again."""
+        ...
+
+    def over(self) -> None:
+        """It is tried no more: done, or given up."""
+        ...
+
+
+class _Unwatched:
+    def failed(self, attempts: int, cause: str) -> None:
+        """Nobody asks."""
+
+    def over(self) -> None:
+        """Nobody asks."""
+
+
+_UNWATCHED = _Unwatched()
+
+
 class Delivery:
     """Carries out the table for one stage."""
 
@@ -143,12 +171,25 @@ class Delivery:
                 await self._pause(rule, error, failures)
 
     async def attempt(
-        self, work: Callable[[], Awaitable[Value]], healthy: Callable[[], Awaitable[bool]] = _always
+        self,
+        work: Callable[[], Awaitable[Value]],
+        healthy: Callable[[], Awaitable[bool]] = _always,
+        watch: "Watch | None" = None,
     ) -> Value:
         """Do one event's work by the table. Raises Hopeless.
 
         ``healthy`` says whether the part that failed works for something else: while it does not, nothing counts.
+        ``watch`` is told of each failure after which it is tried again, and when that is over.
         """
+        watch = watch or _UNWATCHED
+        try:
+            return await self._attempt(work, healthy, watch)
+        finally:
+            watch.over()
+
+    async def _attempt(
+        self, work: Callable[[], Awaitable[Value]], healthy: Callable[[], Awaitable[bool]], watch: "Watch"
+    ) -> Value:
         failures = counted = 0
         while True:
             try:
@@ -165,6 +206,7 @@ class Delivery:
                     if counted >= self._attempts:
                         _log.error("stage.exhausted", stage=self.stage, cause=rule.cause, exc_info=error)
                         raise Hopeless(rule.cause, f"exhausted: {_describe(error)}", failures) from error
+                watch.failed(failures, rule.cause)
                 await self._pause(rule, error, failures)
 
     async def _pause(self, rule: Rule, error: Exception, failures: int) -> None:

@@ -4,39 +4,33 @@ import asyncio
 import time
 from collections import OrderedDict, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ingest.delivery import Hopeless, doomed
 from ingest.hop import Hop, Hopped, dead
-from ingest.intake import JournalIntake, Place, read_event, read_record
+from ingest.intake import Foreign, Intake, Place, read_event, read_record
 from ingest.lanes import Draining
-from ingest.letters import identity_in
+from ingest.letters import identity_in, replayed_letter
+from ingest.models import TenantModels, embed, is_well
 from ingest.turns import Turns
 from schemas.events import Event, UnitAsserted
 from schemas.messages import Embedding, StageMessage
 from schemas.units import Unit
 from shared.embedder import Embedder, Vectors
-from shared.errors import DeadlineExceeded
 from shared.identity import content_key
 from shared.kafka import EMBEDDED, Record
 from shared.log import BULK
 from shared.passages import stated_text
 from shared.store import KnowledgeWriter
 
-EMBED_DEADLINE_S = 60.0  # the longest unit is some fifty chunks of 10 ms; a minute is an embedder that hangs
 RECENT = 1_024  # texts on their way to the store, whose vectors need not be computed again
 WINDOW_S = (
     2.0  # four lanes' windows of short texts take 1 s, of the longest a minute: what is embedded goes on before that
 )
 AHEAD = 2  # texts of one lane that are on their way: while one is handed back, the embedder has the next
-PROBE = "Is the embedder well?"
-
-
-_Foreign = tuple[Record, Event]
-"""A record that came over the Kafka protocol, and its event."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +40,20 @@ class _Read:
     place: Place
     message: StageMessage
     unit: Unit | None = None
+    tenant: str = ""
     key: str = ""
+
+
+_Key = tuple[str, str, str]
+"""A model, a tenant, and a content key."""
+
+
+@dataclass
+class _Known:
+    """By tenant the embedder of its active model, and vectors that are there already."""
+
+    embedders: dict[str, Embedder] = field(default_factory=dict)
+    vectors: dict[_Key, Vectors] = field(default_factory=dict)
 
 
 def embedding_key(tenant: str, unit: Unit) -> str:
@@ -60,9 +67,9 @@ class EmbedStage:
     def __init__(
         self,
         hop: Hop,
-        intake: JournalIntake,
+        intake: Intake,
         writer: KnowledgeWriter,
-        embedder: Embedder,
+        models: TenantModels,
         turns: Turns,
         *,
         window_s: float = WINDOW_S,
@@ -70,10 +77,10 @@ class EmbedStage:
         self._hop = hop
         self._intake = intake
         self._writer = writer
-        self._embedder = embedder
+        self._models = models
         self._turns = turns
         self._window_s = window_s
-        self._recent: OrderedDict[tuple[str, str], Vectors] = OrderedDict()
+        self._recent: OrderedDict[_Key, Vectors] = OrderedDict()
 
     async def work(self, records: Sequence[Record], draining: Draining) -> int:
         """Journal foreign records, embed the others, hand them on; stop between two when draining or out of time."""
@@ -85,18 +92,19 @@ class EmbedStage:
         await self._hop.publish(EMBEDDED, records[0].partition, [output.record() for output in outputs])
         return done
 
-    async def _read(self, records: Sequence[Record]) -> tuple[list[_Read | None], list[_Foreign]]:
+    async def _read(self, records: Sequence[Record]) -> tuple[list[_Read | None], list[Foreign]]:
         """Read each record: None stands for one without a position, foreign or buried."""
         read: list[_Read | None] = []
-        foreign: list[_Foreign] = []
+        foreign: list[Foreign] = []
         for record in records:
-            place = self._intake.place(record)
             event: Event | None = None
             value: Any = None
             try:
                 value = read_record(record)
                 event = read_event(value)
+                place = self._intake.place(record, value, event.key)
             except Exception as error:  # noqa: BLE001 - one event that nobody can read stops no others
+                place = self._intake.place(record, value, None)
                 reason = doomed(error)
                 await self._bury(record, place, reason, value)
                 if place is not None:
@@ -107,10 +115,10 @@ class EmbedStage:
                 if event is not None:
                     foreign.append((record, event))
             else:
-                read.append(_with_unit(place, _message(place, record, value), event))
+                read.append(_with_unit(place, _message(place, record, value, event), event))
         return read, foreign
 
-    async def _accept(self, foreign: Sequence[_Foreign]) -> None:
+    async def _accept(self, foreign: Sequence[Foreign]) -> None:
         """Keep foreign events, all at once; where the log refuses, each alone, and the one to blame is buried."""
         try:
             await self._keep(foreign)
@@ -121,40 +129,42 @@ class EmbedStage:
                 except Exception as error:  # noqa: BLE001 - one event that cannot be kept stops no others
                     await self._bury(record, None, doomed(error), event.model_dump(include={"tenant", "source", "id"}))
 
-    async def _keep(self, foreign: Sequence[_Foreign]) -> None:
+    async def _keep(self, foreign: Sequence[Foreign]) -> None:
         if foreign:
-            topic, events = foreign[0][0].topic, [event for _, event in foreign]
-            await self._hop.delivery.insist(lambda: self._intake.accept(events, topic))
+            topic = foreign[0][0].topic
+            await self._hop.delivery.insist(lambda: self._intake.accept(foreign, topic))
 
     async def _bury(self, record: Record, place: Place | None, reason: Hopeless, value: Any) -> None:
         if place is None:
             await self._hop.letters.bury_record(self._hop.delivery, record, reason, identity=identity_in(value))
             return
-        position = place.position
         await self._hop.letters.bury_record(
             self._hop.delivery,
             record,
             reason,
             identity=(place.tenant, place.source, place.event_id),
-            place=(position.topic, position.partition, position.number),
+            place=place.position,
+            revision=place.revision,
         )
 
-    async def _known(self, read: Sequence[_Read | None]) -> dict[tuple[str, str], Vectors]:
-        """Look up which texts were embedded before: nothing is computed twice."""
+    async def _known(self, read: Sequence[_Read | None]) -> _Known:
+        """Look up whose model is which, and which texts were embedded by it before: nothing is computed twice."""
         wanted: dict[str, set[str]] = {}
         for item in read:
             if item is not None and item.unit is not None:
-                wanted.setdefault(item.place.tenant, set()).add(item.key)
-        known: dict[tuple[str, str], Vectors] = {}
+                wanted.setdefault(item.tenant, set()).add(item.key)
+        known = _Known()
         for tenant, keys in wanted.items():
+            embedder = await self._hop.delivery.insist(lambda tenant=tenant: self._models.active(tenant))  # type: ignore[misc] # bound now
             found = await self._hop.delivery.insist(
-                lambda tenant=tenant, keys=keys: self._writer.known_vectors(self._embedder.model, tenant, keys)  # type: ignore[misc]
+                lambda tenant=tenant, keys=keys, model=embedder.model: self._writer.known_vectors(model, tenant, keys)  # type: ignore[misc] # bound now
             )
-            known.update({(tenant, key): vectors for key, vectors in found.items()})
+            known.embedders[tenant] = embedder
+            known.vectors.update({(embedder.model, tenant, key): vectors for key, vectors in found.items()})
         return known
 
     async def _embed_all(
-        self, read: Sequence[_Read | None], known: dict[tuple[str, str], Vectors], draining: Draining, *, bulk: bool
+        self, read: Sequence[_Read | None], known: _Known, draining: Draining, *, bulk: bool
     ) -> tuple[list[Hopped], int]:
         """Embed in order, `AHEAD` at a time; return what goes on, and how many records from the start are done.
 
@@ -173,69 +183,71 @@ class EmbedStage:
                 done += 1
                 if item is None:
                     continue
-                place = (item.place.tenant, item.key)
+                place = (item.tenant, item.key)
                 while any(place == before for before, _ in running):
                     outputs.append(await running.popleft()[1])
-                running.append((place, tasks.create_task(self._embed(item, known, bulk=bulk))))
+                running.append((place, tasks.create_task(self._traced(item, known, bulk=bulk))))
             outputs += [await task for _, task in running]
         return outputs, done
 
-    async def _embed(self, item: _Read, known: dict[tuple[str, str], Vectors], *, bulk: bool) -> Hopped:
+    async def _traced(self, item: _Read, known: _Known, *, bulk: bool) -> Hopped:
+        with self._hop.trace([item.message]):
+            return await self._embed(item, known, bulk=bulk)
+
+    async def _embed(self, item: _Read, known: _Known, *, bulk: bool) -> Hopped:
         """Give a unit its vectors. Each record takes a turn, and each attempt one: nobody waits for another's backoff."""
         if item.unit is None:
             return Hopped(item.message)
-        place = (item.place.tenant, item.key)
-        async with self._turns.turn(bulk=bulk):
-            vectors = known.get(place, self._recent.get(place))
+        embedder = known.embedders[item.tenant]
+        place = (embedder.model, item.tenant, item.key)
+        async with self._turns.turn(item.tenant, bulk=bulk):
+            vectors = known.vectors.get(place, self._recent.get(place))
         if vectors is None:
             text = stated_text(item.unit)
             try:
                 vectors = await self._hop.delivery.attempt(
-                    lambda: self._run(text, bulk=bulk), healthy=lambda: self._is_well(bulk=bulk)
+                    lambda: self._run(text, item, embedder, bulk=bulk),
+                    healthy=lambda: self._is_well(item.tenant, embedder, bulk=bulk),
+                    watch=self._hop.watch(item.message),
                 )
             except Hopeless as reason:
                 return await self._hop.bury(item.message, reason)
             self._remember(place, vectors)
         rows, dims = vectors.shape
-        embedding = Embedding(model=self._embedder.model, content_key=item.key, rows=rows, dims=dims)
+        embedding = Embedding(model=embedder.model, content_key=item.key, rows=rows, dims=dims)
         message = item.message.model_copy(update={"embedding": embedding})
         return Hopped(message, np.ascontiguousarray(vectors, dtype="<f4").tobytes())
 
-    async def _run(self, text: str, *, bulk: bool) -> Vectors:
-        async with self._turns.turn(bulk=bulk):
-            try:
-                async with asyncio.timeout(EMBED_DEADLINE_S):
-                    return await self._embedder.embed_text(text)
-            except TimeoutError as error:
-                raise DeadlineExceeded(f"The embedder took over {EMBED_DEADLINE_S} s.") from error
+    async def _run(self, text: str, item: _Read, embedder: Embedder, *, bulk: bool) -> Vectors:
+        async with self._turns.turn(item.tenant, bulk=bulk):
+            with self._hop.hold([item.message]):  # its own time: not what it waited for its turn
+                return await embed(embedder, text)
 
-    async def _is_well(self, *, bulk: bool) -> bool:
-        """Tell whether the embedder works for another text: only then is this one to blame."""
-        try:
-            await self._run(PROBE, bulk=bulk)
-        except Exception:  # noqa: BLE001 - whatever it is, it is not this event's fault
-            return False
-        return True
+    async def _is_well(self, tenant: str, embedder: Embedder, *, bulk: bool) -> bool:
+        async with self._turns.turn(tenant, bulk=bulk):
+            return await is_well(embedder)
 
-    def _remember(self, place: tuple[str, str], vectors: Vectors) -> None:
+    def _remember(self, place: _Key, vectors: Vectors) -> None:
         self._recent[place] = vectors
         if len(self._recent) > RECENT:
             self._recent.popitem(last=False)
 
 
-def _message(place: Place, record: Record, value: dict[str, Any] | None) -> StageMessage:
+def _message(place: Place, record: Record, value: dict[str, Any] | None, event: Event | None = None) -> StageMessage:
     return StageMessage(
         position=place.position,
         recorded_at=place.recorded_at,
-        key=(record.key or b"").decode("utf-8", "replace"),
+        revision=place.revision,
+        key=(record.key or b"").decode("utf-8", "replace") if event is None else event.key,
         event=value,
         tenant=place.tenant,
         event_id=place.event_id,
         event_source=place.source,
+        replays=replayed_letter(record),
     )
 
 
 def _with_unit(place: Place, message: StageMessage, event: Event | None) -> _Read:
     if not isinstance(event, UnitAsserted):
         return _Read(place, message)
-    return _Read(place, message, event.data, embedding_key(place.tenant, event.data))
+    return _Read(place, message, event.data, event.tenant, embedding_key(event.tenant, event.data))

@@ -1,19 +1,25 @@
 """contradictions: each receipt's units are compared with what is known; what is found is kept and told."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC
+from typing import Final
 
 import orjson
 from pydantic import ValidationError
 
-from ingest.contradictions import ContradictionCheck
+from ingest.contradictions import ContradictionCheck, with_renamed
 from ingest.delivery import Hopeless
 from ingest.hop import Hop
 from ingest.lanes import Draining
-from schemas.messages import Receipt
+from schemas.messages import Receipt, StageMessage
 from shared.kafka import CONTRADICTIONS, Outgoing, Record, partition_of
+from shared.store import CONTRADICTIONS as CHECKED
 from shared.store import FoundContradiction, KnowledgeReader, KnowledgeWriter, StoredContradiction
+
+ROUNDS: Final = 5
+"""Checks of one window; more than one only while another process checks the same tenant at the same moment."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +42,18 @@ class FlagStage:
 
     New pairs are told. That a pair is not open any more follows from other records (a unit was retracted, replaced,
     superseded or has ended) and is derived where it is read, here as in the store.
+
+    A declaration's receipt has the units compared again whose names it may have changed.
+
+    A record takes the place of what is kept of its units. Were another window to find a pair of theirs between their check
+    and their record, that pair would be dropped; so windows take turns, and where another process has checked something
+    meanwhile, the window is checked again.
     """
 
     def __init__(self, hop: Hop, reader: KnowledgeReader, writer: KnowledgeWriter, partitions: int) -> None:
         self._hop = hop
         self._reader = reader
+        self._alone = asyncio.Lock()
         self._checker = ContradictionCheck(reader)
         self._writer = writer
         self._partitions = partitions
@@ -52,8 +65,39 @@ class FlagStage:
         partition that found nothing share a transaction: most do, and each alone would cost a commit.
         """
         del draining
+        async with self._alone:
+            receipts = await self._read_all(records)
+            for _ in range(ROUNDS):
+                elsewhere = await self._elsewhere(receipts)
+                await self._settle(receipts)
+                if await self._elsewhere(receipts) == elsewhere:
+                    break
+        return len(records)
+
+    async def _read_all(self, records: Sequence[Record]) -> list[tuple[Receipt, str]]:
+        read = [(await self._read(record), bytes(record.key or b"").decode("utf-8", "replace")) for record in records]
+        wide = [(await self._widened(receipt, key), receipt.tenant) for receipt, key in read if receipt]
+        return [(receipt, tenant) for receipt, tenant in wide if tenant]
+
+    async def _widened(self, receipt: Receipt, key: str) -> Receipt:
+        return await self._hop.delivery.insist(lambda: with_renamed(receipt, key, self._checker))
+
+    async def _elsewhere(self, receipts: Sequence[tuple[Receipt, str]]) -> dict[tuple[str, str, int], int]:
+        """Return how far the checks of these tenants are in other partitions than these receipts'."""
+        own = {(tenant, receipt.position.topic, receipt.position.partition) for receipt, tenant in receipts}
+        marks: dict[tuple[str, str, int], int] = {}
+        for tenant in sorted({tenant for tenant, _, _ in own}):
+            found = await self._hop.delivery.insist(lambda tenant=tenant: self._checked(tenant))  # type: ignore[misc]
+            marks.update({(tenant, *place): number for place, number in found.items()})
+        return {place: number for place, number in marks.items() if place not in own}
+
+    async def _checked(self, tenant: str) -> dict[tuple[str, int], int]:
+        async with self._reader.snapshot(tenant) as snapshot:
+            return await snapshot.watermarks(CHECKED)
+
+    async def _settle(self, receipts: Sequence[tuple[Receipt, str]]) -> None:
         held: list[_Checked] = []
-        for checked in await self._check(records):
+        for checked in await self._check_all(receipts):
             if held and (checked.found or held[-1].place != checked.place):
                 await self._record(held)
                 held = []
@@ -63,7 +107,6 @@ class FlagStage:
                 held = []
         if held:
             await self._record(held)
-        return len(records)
 
     async def _read(self, record: Record) -> Receipt | None:
         try:
@@ -73,26 +116,30 @@ class FlagStage:
             await self._hop.letters.bury_record(self._hop.delivery, record, reason)
             return None
 
-    async def _check(self, records: Sequence[Record]) -> list[_Checked]:
+    async def _check_all(self, receipts: Sequence[tuple[Receipt, str]]) -> list[_Checked]:
+        events = [receipt for receipt, _ in receipts]
+        with self._hop.hold(events), self._hop.trace(events):
+            return await self._check(receipts)
+
+    async def _check(self, receipts: Sequence[tuple[Receipt, str]]) -> list[_Checked]:
         """Check receipts together; where that fails each alone, by the rules, for one of them is to blame."""
-        read = [(record, await self._read(record)) for record in records]
-        receipts = [(record, receipt, receipt.tenant) for record, receipt in read if receipt and receipt.tenant]
         try:
             found = await self._hop.delivery.insist(
-                lambda: self._checker.check_all([receipt for _, receipt, _ in receipts])
+                lambda: self._checker.check_all([receipt for receipt, _ in receipts])
             )
         except Exception:  # noqa: BLE001 - told for the one to blame
-            return [await self._check_one(record, receipt, tenant) for record, receipt, tenant in receipts]
+            return [await self._check_one(receipt, tenant) for receipt, tenant in receipts]
         return [
             _Checked(receipt, tenant, receipt.units, tuple(pairs))
-            for (_, receipt, tenant), pairs in zip(receipts, found, strict=True)
+            for (receipt, tenant), pairs in zip(receipts, found, strict=True)
         ]
 
-    async def _check_one(self, record: Record, receipt: Receipt, tenant: str) -> _Checked:
+    async def _check_one(self, receipt: Receipt, tenant: str) -> _Checked:
+        event = _event_of(receipt)
         try:
-            found = await self._hop.delivery.attempt(lambda: self._checker.check(receipt))
+            found = await self._hop.delivery.attempt(lambda: self._checker.check(receipt), watch=self._hop.watch(event))
         except Hopeless as reason:
-            await self._bury(receipt, record, reason)
+            await self._hop.letters.bury_message(self._hop.delivery, event, reason)
             return _Checked(receipt, tenant)
         return _Checked(receipt, tenant, receipt.units, tuple(found))
 
@@ -109,20 +156,22 @@ class FlagStage:
         )
         await self._tell(last.tenant, fresh)
 
-    async def _bury(self, receipt: Receipt, record: Record, reason: Hopeless) -> None:
-        position = receipt.position
-        await self._hop.letters.bury_record(
-            self._hop.delivery,
-            record,
-            reason,
-            identity=(receipt.tenant, receipt.event_source, receipt.event_id),
-            place=(position.topic, position.partition, position.number),
-        )
-
     async def _tell(self, tenant: str, pairs: Sequence[StoredContradiction]) -> None:
         for pair in pairs:
             message = contradiction_record(tenant, pair)
             await self._hop.publish(CONTRADICTIONS, partition_of(message.key or b"", self._partitions), [message])
+
+
+def _event_of(receipt: Receipt) -> StageMessage:
+    """Name the event that a receipt is of: its dead letter holds what was accepted, not what the stages say of it."""
+    return StageMessage(
+        position=receipt.position,
+        recorded_at=receipt.recorded_at,
+        key="",
+        tenant=receipt.tenant,
+        event_id=receipt.event_id,
+        event_source=receipt.event_source,
+    )
 
 
 def contradiction_record(tenant: str, pair: StoredContradiction) -> Outgoing:

@@ -1,17 +1,23 @@
 """What the stages after embed have in common: reading a message of the hop before, and burying what cannot be used."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
 import orjson
 from pydantic import ValidationError
 
-from ingest.delivery import Delivery, Hopeless
+from ingest.delivery import Delivery, Hopeless, Watch
+from ingest.in_hand import InHand
 from ingest.letters import Letters
-from schemas.messages import MAGIC, Marker, MarkerKind, StageMessage, decode_message, encode_message
+from ingest.retry_notes import RetryNotes
+from schemas.messages import MAGIC, Marker, MarkerKind, Receipt, StageMessage, decode_message, encode_message
+from shared.faults import faults_of
 from shared.kafka import Outgoing, Publisher, Record
+from shared.tracing import NO_TRACES, Attributes, Traces
 
+FAULTS_SHOWN = 5
 Value = TypeVar("Value")
 
 
@@ -35,17 +41,48 @@ class Hopped:
 class Hop:
     """A stage's means: its delivery rules, its dead letters, and its way on."""
 
-    def __init__(self, delivery: Delivery, letters: Letters, publisher: Publisher) -> None:
+    def __init__(
+        self,
+        delivery: Delivery,
+        letters: Letters,
+        publisher: Publisher,
+        notes: RetryNotes | None = None,
+        *,
+        in_hand: InHand | None = None,
+        traces: Traces = NO_TRACES,
+    ) -> None:
+        """``notes``: where retries are told of, for the state of an event. ``in_hand``: what names slow events."""
         self.delivery = delivery
         self.letters = letters
         self._publisher = publisher
+        self._notes = notes
+        self._in_hand = in_hand
+        self._traces = traces
+
+    @contextmanager
+    def hold(self, events: Sequence[StageMessage | Receipt]) -> Iterator[None]:
+        """Have events in hand: work on them that takes long is named (`InHand`)."""
+        if self._in_hand is None:
+            yield
+            return
+        with self._in_hand.hold(self.delivery.stage, events):
+            yield
+
+    @contextmanager
+    def trace(self, events: Sequence[StageMessage | Receipt]) -> Iterator[None]:
+        """Add the work on events to the traces of their producers."""
+        if not self._traces.on:
+            yield
+            return
+        with self._traces.stage(self.delivery.stage, [(traceparent_of(event), _attributes(event)) for event in events]):
+            yield
 
     async def read(self, record: Record) -> Hopped | None:
         """Decode a message of a hop. None: it was buried, and has no position that would have to be handed on."""
         try:
             return Hopped(*decode_message(bytes(record.value or b"")))
         except (ValueError, ValidationError) as error:
-            reason = Hopeless("not-a-stage-message", f"{type(error).__name__} in {record.topic}", 1)
+            reason = Hopeless("not-a-stage-message", _reason(error), 1)
             stand_in = _salvage(bytes(record.value or b""))
             if stand_in is None:
                 await self.letters.bury_record(self.delivery, record, reason)
@@ -55,9 +92,15 @@ class Hop:
     async def attempt(self, hopped: Hopped, work: Callable[[], Awaitable[Value]]) -> Value | Hopped:
         """Do one event's work; when it cannot succeed, bury it and return the marker that goes on in its place."""
         try:
-            return await self.delivery.attempt(work)
+            return await self.delivery.attempt(work, watch=self.watch(hopped.message))
         except Hopeless as reason:
             return await self.bury(hopped.message, reason)
+
+    def watch(self, message: StageMessage) -> Watch | None:
+        """Return who is told when an event is tried again here."""
+        if self._notes is None or message.tenant is None or message.event_source is None or message.event_id is None:
+            return None
+        return self._notes.watch(self.delivery.stage, message.tenant, message.event_source, message.event_id)
 
     async def bury(self, message: StageMessage, reason: Hopeless) -> Hopped:
         """Bury an event, and return its marker."""
@@ -74,6 +117,30 @@ def dead(message: StageMessage, stage: str, cause: str) -> StageMessage:
     """Return what goes on in place of an event that has died: its position and identity, without content."""
     marker = Marker(kind=MarkerKind.DEAD, stage=stage, reason=cause)
     return message.model_copy(update={"event": None, "embedding": None, "resolution": None, "marker": marker})
+
+
+def traceparent_of(event: StageMessage | Receipt) -> object:
+    """Return what an event says of its producer's trace, whatever that is."""
+    return event.traceparent if isinstance(event, Receipt) else (event.event or {}).get("traceparent")
+
+
+def _attributes(event: StageMessage | Receipt) -> Attributes:
+    position = event.position
+    return {
+        "cortex.tenant": event.tenant or "",
+        "cortex.event.id": event.event_id or "",
+        "cortex.event.source": event.event_source or "",
+        "cortex.position.topic": position.topic,
+        "cortex.position.partition": position.partition,
+        "cortex.position.number": position.number,
+    }
+
+
+def _reason(error: ValueError | ValidationError) -> str:
+    if not isinstance(error, ValidationError):
+        return f"it is no message between stages: {error}"
+    faults = faults_of(error, None)[:FAULTS_SHOWN]
+    return "; ".join(f"{fault.field}: {fault.message}" for fault in faults)
 
 
 def _salvage(body: bytes) -> StageMessage | None:

@@ -3,15 +3,15 @@
 Locally the journal gives positions: the pump stamps what it publishes with the journal's number and a mark, a digest over
 this pipeline's epoch, the place, the stamps and the bytes. So nobody else's record is taken for a journaled one, not even
 one with another's headers copied onto it. Any other record is *foreign*: it came over the Kafka protocol, and is appended
-to the journal first, from where the pump publishes it. On a durable Kafka a record's own
-offset would be its position: then another intake stands here, and nothing else changes.
+to the journal first, from where the pump publishes it. On a durable Kafka a record's own offset is its position:
+ingest/kafka_intake.py stands in this one's place, and nothing else changes.
 """
 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 from pydantic import ValidationError
@@ -21,8 +21,10 @@ from schemas.events import SCHEMA_MAJOR, Event, extension_fault, parse_event, sc
 from schemas.positions import Position
 from shared.binary_mode import KAFKA_PREFIX, event_of_kafka, is_binary, kafka_content_type
 from shared.errors import Fault, InvalidInput, TooLarge, UnsupportedVersion
+from shared.faults import faults_of, nesting_fault, not_json
 from shared.kafka import Outgoing, Record
 from shared.log import EventLog, LogRecord
+from shared.tracing import parent_of
 
 MARK = "cortex-mark"
 NUMBER = "cortex-number"
@@ -32,19 +34,43 @@ SOURCE = "cortex-source"
 EVENT_ID = "cortex-id"
 STAMPS = (NUMBER, RECORDED_AT, TENANT, SOURCE, EVENT_ID)
 MARK_BYTES = 16
+TRACEPARENT = "traceparent"
 
 MAX_FAULTS = 20  # of one event; more would only repeat the same mistake
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a record's event stands in the log, when it was recorded, and which event it is."""
+    """Where a record's event stands in the log, when it was recorded, and which event it is, as far as it can be read.
+
+    ``revision``: as in `StageMessage`.
+    """
 
     position: Position
     recorded_at: datetime
-    tenant: str
-    source: str
-    event_id: str
+    tenant: str | None
+    source: str | None
+    event_id: str | None
+    revision: int | None = None
+
+
+Foreign = tuple[Record, Event]
+"""A record that does not stand where its event belongs, and that event."""
+
+
+class Intake(Protocol):
+    """Gives records their positions."""
+
+    def place(self, record: Record, value: Any, key: str | None) -> Place | None:
+        """Return where a record's event stands; None for one that has to be accepted first.
+
+        ``value``: its JSON as far as it could be read; ``key``: what its event is about, None where it is unreadable.
+        """
+        ...
+
+    async def accept(self, foreign: Sequence[Foreign], topic: str) -> None:
+        """Bring events to where they belong, from where they come again. Raises LogUnavailable, DiskFull."""
+        ...
 
 
 class JournalIntake:
@@ -73,8 +99,9 @@ class JournalIntake:
         mark = self._mark(place.topic, place.partition, stamps, row.body)
         return Outgoing(row.key.encode(), row.body, ((MARK, mark), *zip(STAMPS, stamps, strict=True)))
 
-    def place(self, record: Record) -> Place | None:
+    def place(self, record: Record, value: Any = None, key: str | None = None) -> Place | None:
         """Return where the record's event stands, or None for a foreign record."""
+        del value, key  # the stamps say it
         headers = dict(record.headers)
         stamps = tuple(value for name in STAMPS if (value := headers.get(name)) is not None)
         topic = record.topic.removeprefix(self._prefix)
@@ -93,13 +120,26 @@ class JournalIntake:
             digest.update(part)
         return digest.hexdigest().encode()
 
-    async def accept(self, events: Sequence[Event], topic: str) -> None:
+    async def accept(self, foreign: Sequence[Foreign], topic: str) -> None:
         """Keep foreign events; a redelivered one is there already. Raises LogUnavailable, DiskFull."""
-        if events:
-            await self._log.append(events, topic=topic.removeprefix(self._prefix))
+        if foreign:
+            await self._log.append([event for _, event in foreign], topic=topic.removeprefix(self._prefix))
 
 
 def read_record(record: Record) -> Any:
+    """Read the JSON value of a record's event; one without a ``traceparent`` of its own gets that of the record's header.
+
+    Instrumented producers write that header. Raises as `_value_of`.
+    """
+    value = _value_of(record)
+    if isinstance(value, dict) and value.get("traceparent") is None:
+        given = next((held for name, held in record.headers if name == TRACEPARENT), None)
+        traceparent = bytes(given or b"").decode("ascii", "replace")
+        return {**value, TRACEPARENT: traceparent} if parent_of(traceparent) else value
+    return value
+
+
+def _value_of(record: Record) -> Any:
     """Read the JSON value of a record's event, in structured or in binary content mode. Raises as `read_json`, and
     InvalidInput for headers that are no attributes.
     """
@@ -117,7 +157,7 @@ def read_json(body: bytes | None) -> Any:
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise InvalidInput(faults=(Fault("", f"not JSON: {error}"),)) from error
+        raise InvalidInput(faults=(not_json(error),)) from error
 
 
 def _check_size(body: bytes) -> None:
@@ -137,13 +177,6 @@ def read_event(value: Any) -> Event:
     try:
         return parse_event(value)
     except ValidationError as error:
-        faults = tuple(_fault(dict(found)) for found in error.errors(include_input=False, include_url=False))
-        raise InvalidInput(faults=faults[:MAX_FAULTS]) from error
-
-
-def _fault(found: dict[str, Any]) -> Fault:
-    context = found.get("ctx") or {}
-    limit = next(
-        (str(context[name]) for name in ("max_length", "le", "lt", "ge", "gt", "pattern") if name in context), None
-    )
-    return Fault("/" + "/".join(str(part) for part in found["loc"]), str(found["msg"]), limit)
+        raise InvalidInput(faults=faults_of(error, value)[:MAX_FAULTS]) from error
+    except RecursionError as error:
+        raise InvalidInput(faults=(nesting_fault(""),)) from error

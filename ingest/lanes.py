@@ -12,7 +12,7 @@ What was fetched before the revoke and not finished comes again from the committ
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import structlog
@@ -39,6 +39,7 @@ class Lane:
         self.paused = False
         self.next_offset: int | None = None
         self.committed: int | None = None
+        self.moved_s = time.monotonic()  # when the first of the waiting became the first
 
 
 class Lanes(RebalanceListener):  # type: ignore[misc]  # aiokafka is untyped
@@ -69,6 +70,11 @@ class Lanes(RebalanceListener):  # type: ignore[misc]  # aiokafka is untyped
         self._accepting = True
         self._closed = False
         self._committing = asyncio.Lock()
+        self._uncommitted_since_s: float | None = None
+
+    def attach(self, consumer: Any) -> None:
+        """Know the consumer before it has polled anything, so that `behind` can ask it."""
+        self._consumer = consumer
 
     def feed(self, consumer: Any, records: Iterable[Record]) -> None:
         """Take what was polled. What was fetched before a revoke and comes after it is not taken."""
@@ -77,6 +83,8 @@ class Lanes(RebalanceListener):  # type: ignore[misc]  # aiokafka is untyped
         self._consumer = consumer
         for record in records:
             lane = self._lane(TopicPartition(record.topic, record.partition))
+            if not lane.waiting:
+                lane.moved_s = time.monotonic()
             lane.waiting.append(record)
             lane.arrived.set()
         for lane in self._lanes.values():
@@ -109,6 +117,20 @@ class Lanes(RebalanceListener):  # type: ignore[misc]  # aiokafka is untyped
     def waiting(self) -> int:
         """Return how many records are known to wait: in lanes, and below the last seen end of their partitions."""
         return sum(self._behind(lane, None) for lane in self._lanes.values())
+
+    def oldest_s(self) -> float:
+        """Return for how many seconds the lane that moved longest ago has stood at its first record; 0.0: none waits."""
+        now_s = time.monotonic()
+        return max((now_s - lane.moved_s for lane in self._lanes.values() if lane.waiting), default=0.0)
+
+    def uncommitted_s(self) -> float:
+        """Return for how many seconds commits have failed; 0.0: the last one did not."""
+        return 0.0 if self._uncommitted_since_s is None else time.monotonic() - self._uncommitted_since_s
+
+    def waiting_keys(self) -> Iterator[bytes]:
+        """Yield the key of each record that waits in a lane."""
+        for lane in self._lanes.values():
+            yield from (record.key or b"" for record in lane.waiting)
 
     async def behind(self) -> int:
         """Return how many records wait, by asking the broker. Raises KafkaError."""
@@ -160,6 +182,7 @@ class Lanes(RebalanceListener):  # type: ignore[misc]  # aiokafka is untyped
         done = await self._work(window, self._draining)
         for _ in range(done):
             lane.next_offset = lane.waiting.popleft().offset + 1
+        lane.moved_s = time.monotonic() if done else lane.moved_s
         self._metrics.finished(self.stage, done, time.perf_counter() - began)
 
     def _draining(self) -> bool:
@@ -194,9 +217,11 @@ class Lanes(RebalanceListener):  # type: ignore[misc]  # aiokafka is untyped
             except (KafkaError, TimeoutError) as error:
                 # nothing is lost: the records come again, and handling them again changes nothing
                 self._metrics.committed(self.stage, "failed")
+                self._uncommitted_since_s = self._uncommitted_since_s or time.monotonic()
                 _log.warning("lanes.commit_failed", stage=self.stage, error=type(error).__name__)
                 return
             self._metrics.committed(self.stage, "done")
+            self._uncommitted_since_s = None
             for place, offset in due.items():
                 if place in self._lanes:
                     self._lanes[place].committed = offset

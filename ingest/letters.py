@@ -1,7 +1,8 @@
 """Dead letters: what could not be processed, kept in the log with its bytes and shown on its topic."""
 
 import hashlib
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 import orjson
 import structlog
@@ -10,10 +11,15 @@ from ingest.delivery import Delivery, Hopeless
 from ingest.metrics import IngestMetrics
 from schemas import limits
 from schemas.messages import StageMessage
+from schemas.positions import Position
 from schemas.status import DeadLetter
 from shared.clock import Clock
-from shared.kafka import DEAD_LETTERS, Outgoing, Publisher, Record, partition_of
+from shared.kafka import DEAD_LETTERS, Publisher, Record, partition_of
+from shared.letter_records import letter_record
 from shared.log import EventLog
+
+REPLAYS: Final = "cortex-replays"
+"""Header with the id of the dead letter that a record is the replay of, where its place is not the first one."""
 
 _log = structlog.get_logger(__name__)
 
@@ -34,65 +40,77 @@ class Letters:
         reason: Hopeless,
         *,
         identity: tuple[str | None, str | None, str | None] = (None, None, None),
-        place: tuple[str, int, int] | None = None,
+        place: Position | None = None,
+        revision: int | None = None,
     ) -> None:
         """Bury a record as it came in. ``identity``: (tenant, source, id) as far as known; ``place``: where it stands,
-        for a record that has a position of its own in the log.
+        for a record that has a position of its own in the log, and ``revision``: what it counts as there.
+
+        A replayed record without a position is known by its header, if it is that letter's: its bytes tell.
         """
-        topic, partition, offset = place or (record.topic, record.partition, record.offset)
         headers = tuple((name, bytes(value or b"")) for name, value in record.headers)
-        key = None if record.key is None else bytes(record.key)
         body = bytes(record.value or b"")
-        where = (topic, partition, offset)
-        await self._bury(delivery, reason, identity, where, body=body, headers=headers, key=key)
-
-    async def bury_message(self, delivery: Delivery, message: StageMessage, reason: Hopeless) -> None:
-        """Bury an event that failed in a later stage, with the bytes that were accepted."""
-        position = message.position
-        identity = (message.tenant, message.event_source, message.event_id)
-        body = await delivery.insist(lambda: self._accepted_bytes(message))
-        place = (position.topic, position.partition, position.number)
-        await self._bury(delivery, reason, identity, place, body=body, headers=(), key=message.key.encode())
-
-    async def _accepted_bytes(self, message: StageMessage) -> bytes:
-        if message.tenant is not None and message.event_id is not None:
-            for row in await self._event_log.find(message.tenant, message.event_id, message.event_source):
-                if row.position == message.position:
-                    return row.body
-        return orjson.dumps(message.event)
-
-    async def _bury(
-        self,
-        delivery: Delivery,
-        reason: Hopeless,
-        identity: tuple[str | None, str | None, str | None],
-        place: tuple[str, int, int],
-        *,
-        body: bytes,
-        headers: tuple[tuple[str, bytes], ...],
-        key: bytes | None,
-    ) -> None:
+        replayed = await self._known(delivery, replayed_letter(record), lambda known: known.body == body)
         tenant, source, event_id = identity
-        topic, partition, offset = place
         letter = DeadLetter(
-            id=_letter_id(place, body),
+            id=_placed_id(place) if place else _unplaced_id(record, body),
             stage=delivery.stage,
             cause=reason.cause,
             detail=reason.detail,
             attempts=reason.attempts,
-            topic=topic,
-            partition=partition,
-            offset=offset,
+            topic=place.topic if place else record.topic,
+            partition=place.partition if place else record.partition,
+            offset=place.number if place else record.offset,
             tenant=tenant,
             event_id=event_id,
             event_source=source,
             failed_at=self._clock.now(),
             body=body,
             headers=headers,
-            key=key,
+            key=None if record.key is None else bytes(record.key),
+            revision=revision,
         )
-        await delivery.insist(lambda: self._event_log.bury(letter))
-        await delivery.insist(lambda: self._announce(letter))
+        await self._bury(delivery, _again(replayed, letter))
+
+    async def bury_message(self, delivery: Delivery, message: StageMessage, reason: Hopeless) -> None:
+        """Bury an event that failed in a later stage, with the bytes that were accepted.
+
+        As its stages have read it, where it was written in another way: in the binary content mode.
+        """
+        position = message.position
+        row = await delivery.insist(lambda: self._event_log.at(position))
+        is_as_read = row is not None and (message.event is None or _reads_as(row.body, message.event))
+        key = message.key or (row.key if row else "")
+        letter = DeadLetter(
+            id=_placed_id(position),
+            stage=delivery.stage,
+            cause=reason.cause,
+            detail=reason.detail,
+            attempts=reason.attempts,
+            topic=position.topic,
+            partition=position.partition,
+            offset=position.number,
+            tenant=message.tenant,
+            event_id=message.event_id,
+            event_source=message.event_source,
+            failed_at=self._clock.now(),
+            body=row.body if row is not None and is_as_read else orjson.dumps(message.event),
+            key=key.encode(),
+            revision=row.revision if row is not None and message.revision is None else message.revision,
+        )
+        replayed = await self._known(delivery, message.replays, lambda known: _event_of(known) == _event_of(letter))
+        await self._bury(delivery, _again(replayed, letter))
+
+    async def _known(
+        self, delivery: Delivery, letter_id: str | None, is_it: Callable[[DeadLetter], bool]
+    ) -> DeadLetter | None:
+        """Return the letter that is replayed. Anybody may name one in a header: ``is_it`` says whether that can be true."""
+        known = await delivery.insist(lambda: self._event_log.dead_letter(letter_id)) if letter_id else None
+        return known if known is not None and is_it(known) else None
+
+    async def _bury(self, delivery: Delivery, fresh: DeadLetter) -> None:
+        letter = await delivery.insist(lambda: self._event_log.bury(fresh))
+        await delivery.insist(lambda: self._announce(fresh))  # whoever reads the topic adds up for himself
         self._metrics.buried(letter.stage, letter.cause)
         _log.warning(
             "event.buried",
@@ -100,38 +118,53 @@ class Letters:
             stage=letter.stage,
             cause=letter.cause,
             attempts=letter.attempts,
-            topic=topic,
-            partition=partition,
-            offset=offset,
-            tenant=tenant,
-            event_id=event_id,
+            topic=letter.topic,
+            partition=letter.partition,
+            offset=letter.offset,
+            tenant=letter.tenant,
+            event_id=letter.event_id,
         )
 
     async def _announce(self, letter: DeadLetter) -> None:
         key = letter.key or letter.id.encode()
         partition = partition_of(key, self._event_log.partitions)
-        await self._publisher.publish(DEAD_LETTERS, partition, [_as_record(letter, key)])
+        await self._publisher.publish(DEAD_LETTERS, partition, [letter_record(letter)])
 
 
-def _letter_id(place: tuple[str, int, int], body: bytes) -> str:
-    """The same record gives the same letter; offsets begin again with every epoch, so the bytes count too."""
-    return hashlib.sha256(b"\x00".join((*(str(part).encode() for part in place), body))).hexdigest()[:32]
+def replayed_letter(record: Record) -> str | None:
+    """Return the id of the dead letter that a record says to be the replay of."""
+    named = dict(record.headers).get(REPLAYS)
+    return bytes(named).decode("utf-8", "replace") if named else None
 
 
-def _as_record(letter: DeadLetter, key: bytes) -> Outgoing:
-    """The original bytes and headers, with what happened in headers of ours."""
-    ours: dict[str, object] = {
-        "letter": letter.id,
-        "stage": letter.stage,
-        "cause": letter.cause,
-        "detail": letter.detail,
-        "attempts": letter.attempts,
-        "failed-at": letter.failed_at.isoformat(),
-        "from": f"{letter.topic}-{letter.partition}-{letter.offset}",
-        "dead-tenant": letter.tenant or "",
-    }
-    headers = tuple((f"cortex-{name}", str(value).encode()) for name, value in ours.items())
-    return Outgoing(key, letter.body, (*letter.headers, *headers))
+def _again(known: DeadLetter | None, letter: DeadLetter) -> DeadLetter:
+    """Return the failure of a replay as one of the letter that was replayed: what came first stays with it."""
+    if known is None:
+        return letter
+    names = ("id", "topic", "partition", "offset", "body", "headers", "key", "revision")
+    return letter.model_copy(update={name: getattr(known, name) for name in names})
+
+
+def _event_of(letter: DeadLetter) -> tuple[str | None, str | None, str | None]:
+    return letter.tenant, letter.event_source, letter.event_id
+
+
+def _unplaced_id(record: Record, body: bytes) -> str:
+    """The same record gives the same letter; a broker's offsets may begin again, so the bytes count too."""
+    where = (str(part).encode() for part in (record.topic, record.partition, record.offset))
+    return hashlib.sha256(b"\x00".join((*where, body))).hexdigest()[:32]
+
+
+def _placed_id(place: Position) -> str:
+    """An event has one letter, whichever stage it fails in."""
+    return hashlib.sha256(place.token().encode()).hexdigest()[:32]
+
+
+def _reads_as(body: bytes, event: Any) -> bool:
+    try:
+        return bool(orjson.loads(body) == event)
+    except orjson.JSONDecodeError:
+        return False
 
 
 def identity_in(value: Any) -> tuple[str | None, str | None, str | None]:

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 STAGES = ("embed", "resolve", "store", "contradictions")
+TENANTS_NAMED = 50  # a label value a tenant: the largest are told apart, all others share one
+OTHERS = "(other)"  # no tenant can be called that
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
@@ -41,6 +43,27 @@ class IngestMetrics:
         self._lag = Gauge(
             "cortex_ingest_lag", "Records that are known to wait for a stage.", ["stage"], registry=self.registry
         )
+        self._tenant_lag = Gauge(
+            "cortex_ingest_tenant_lag",
+            f"Accepted events that are not stored: the {TENANTS_NAMED} tenants with most, and all others together.",
+            ["tenant"],
+            registry=self.registry,
+        )
+        self._oldest = Gauge(
+            "cortex_ingest_oldest_seconds",
+            "For how long the lane of a stage that moved longest ago has stood at its first record.",
+            ["stage"],
+            registry=self.registry,
+        )
+        self._slow = Gauge(
+            "cortex_ingest_slow_events",
+            "Events that a stage has in hand for longer than slow_event_s, by the log's partition; the log names them.",
+            ["stage", "partition"],
+            registry=self.registry,
+        )
+        self._slow_begun = Counter(
+            "cortex_ingest_slow_events_seen", "Events that became slow.", ["stage"], registry=self.registry
+        )
         self._searchable = Histogram(
             "cortex_ingest_searchable_seconds",
             "From an event's acceptance to the commit that makes it searchable.",
@@ -72,6 +95,27 @@ class IngestMetrics:
     def searchable(self, seconds: float) -> None:
         """Note how long an event took from acceptance to searchable."""
         self._searchable.observe(max(seconds, 0.0))
+
+    def slow_event(self, stage: str) -> None:
+        """Count an event that has just become slow."""
+        self._slow_begun.labels(stage).inc()
+
+    def slow_events(self, now: Mapping[tuple[str, int], int]) -> None:
+        """Set how many events are slow at this moment, by stage and partition; all others are not."""
+        self._slow.clear()
+        for (stage, partition), events in now.items():
+            self._slow.labels(stage, str(partition)).set(events)
+
+    def oldest(self, stage: str, seconds: float) -> None:
+        """Set for how long a stage has not moved where it stands longest."""
+        self._oldest.labels(stage).set(seconds)
+
+    def tenant_lag(self, largest: Mapping[str, int], others: int) -> None:
+        """Set how many accepted events of which tenants are not stored."""
+        self._tenant_lag.clear()
+        for tenant, events in largest.items():
+            self._tenant_lag.labels(tenant).set(events)
+        self._tenant_lag.labels(OTHERS).set(others)
 
     def lag(self, lags: Mapping[str, int]) -> None:
         """Set how many records wait for each stage."""

@@ -6,7 +6,7 @@ subscribers one after another; so: manual acknowledgement, a parser that decodes
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from faststream import AckPolicy
 from faststream.kafka import KafkaBroker, KafkaMessage
@@ -40,7 +40,12 @@ class Polling:
             graceful_timeout=1.0,
         )
         self._on_failure = on_failure
+        self._lanes: list[tuple[Any, Lanes]] = []
         self._wait_ms = EMBEDDED_WAIT_MS if embedded else KAFKA_WAIT_MS
+        # producers may use transactions; the embedded broker delivers aborted ones either way
+        self._isolation: Literal["read_uncommitted", "read_committed"] = (
+            "read_uncommitted" if embedded else "read_committed"
+        )
 
     def add(self, topics: Sequence[str], group: str, lanes: Lanes) -> None:
         """Poll topics as one member of a group, into lanes."""
@@ -63,11 +68,14 @@ class Polling:
             heartbeat_interval_ms=HEARTBEAT_MS,
             session_timeout_ms=SESSION_MS,
             fetch_max_wait_ms=self._wait_ms,
+            isolation_level=self._isolation,
             ack_policy=AckPolicy.MANUAL,
             listener=lanes,
             parser=parse,
             decoder=decode,
         )
+
+        self._lanes.append((subscriber, lanes))
 
         @subscriber  # type: ignore[untyped-decorator]
         async def poll(message: KafkaMessage) -> None:
@@ -82,6 +90,8 @@ class Polling:
             async with asyncio.timeout(START_S):
                 await self._broker.connect()
                 await asyncio.gather(*(subscriber.start() for subscriber in self._broker.subscribers))
+                for subscriber, lanes in self._lanes:
+                    lanes.attach(subscriber.consumer)
         except (KafkaError, OSError, TimeoutError) as error:
             raise LogUnavailable("The broker does not let the ingest groups form.") from error
 

@@ -9,7 +9,7 @@ import structlog
 from ingest.delivery import Delivery
 from ingest.intake import JournalIntake
 from shared.kafka import Outgoing, Publisher
-from shared.log import EventLog, LogRecord
+from shared.log import JournalLog, LogRecord
 from shared.store import CONTRADICTIONS, STORED, KnowledgeReader
 
 PAGE = 500
@@ -32,7 +32,7 @@ class Pump:
         self,
         topic: str,
         *,
-        log: EventLog,
+        log: JournalLog,
         intake: JournalIntake,
         publisher: Publisher,
         reader: KnowledgeReader,

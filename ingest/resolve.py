@@ -32,7 +32,8 @@ class ResolveStage:
                 break
             hopped = await self._hop.read(record)
             if hopped is not None:
-                outputs.append(await self._resolve(hopped))
+                with self._hop.hold([hopped.message]), self._hop.trace([hopped.message]):
+                    outputs.append(await self._resolve(hopped))
             done += 1
             await asyncio.sleep(
                 0
@@ -48,13 +49,14 @@ class ResolveStage:
             event = read_event(hopped.message.event)
             if not isinstance(event, UnitAsserted):
                 return hopped
-            resolution = await _resolution(event.data)
+            resolution = await resolve_text(event.data)
             return Hopped(hopped.message.model_copy(update={"resolution": resolution}), hopped.vectors)
 
         return await self._hop.attempt(hopped, work)
 
 
-async def _resolution(unit: Unit) -> Resolution:
+async def resolve_text(unit: Unit) -> Resolution:
+    """Do as `resolve_unit`; a long text in a thread."""
     if len(unit.text) > LONG_TEXT:
         return await asyncio.to_thread(resolve_unit, unit)
     return resolve_unit(unit)

@@ -7,24 +7,37 @@ import numpy as np
 
 from ingest.batcher import Batcher
 from ingest.delivery import Hopeless
-from ingest.hop import Hop, Hopped
+from ingest.hop import Hop, Hopped, traceparent_of
 from ingest.intake import read_event
 from ingest.lanes import Draining
 from ingest.metrics import IngestMetrics
+from ingest.models import TenantModels
 from schemas.graph import Contribution
 from schemas.messages import Receipt, ReceiptOutcome
 from shared.clock import Clock
 from shared.embedder import Vectors
+from shared.errors import ModelChanged
 from shared.kafka import GRAPH, STORED, Outgoing, Record, partition_of
 from shared.store import Applied, Effect
+
+WITHOUT_EFFECT = frozenset({ReceiptOutcome.UNCHANGED, ReceiptOutcome.STALE, ReceiptOutcome.DEAD})
 
 
 class StoreStage:
     """From ``cortex.resolved`` to ``cortex.stored`` and ``cortex.graph``."""
 
-    def __init__(self, hop: Hop, batcher: Batcher, partitions: int, clock: Clock, metrics: IngestMetrics) -> None:
+    def __init__(  # noqa: PLR0917 - its parts
+        self,
+        hop: Hop,
+        batcher: Batcher,
+        models: TenantModels,
+        partitions: int,
+        clock: Clock,
+        metrics: IngestMetrics,
+    ) -> None:
         self._hop = hop
         self._batcher = batcher
+        self._models = models
         self._partitions = partitions
         self._clock = clock
         self._metrics = metrics
@@ -33,13 +46,22 @@ class StoreStage:
         """Make a window durable, all of it: it is one transaction a tenant, so there is no stopping in between."""
         del draining
         effects = [effect for record in records if (effect := await self._read(record)) is not None]
-        applied = await self._apply(effects)
-        await self._contribute([contribution for one in applied for contribution in one.contributions])
+        messages = [effect.message for effect in effects]
+        with self._hop.hold(messages), self._hop.trace(messages):
+            applied = await self._apply(effects)
+        self._count(effects, applied)
+        told = [contribution for one in applied for contribution in one.contributions]
+        await contribute(self._hop, self._partitions, told)
         receipts = [_receipt(effect, one) for effect, one in zip(effects, applied, strict=True)]
         await self._hop.publish(STORED, records[0].partition, receipts)
-        for effect in effects:
-            self._metrics.searchable((self._clock.now() - effect.message.recorded_at).total_seconds())
         return len(records)
+
+    def _count(self, effects: Sequence[Effect], applied: Sequence[Applied]) -> None:
+        """Note how long each event took from its acceptance to the commit just made; what changed nothing took none."""
+        now = self._clock.now()
+        for effect, one in zip(effects, applied, strict=True):
+            if one.receipt.outcome not in WITHOUT_EFFECT:
+                self._metrics.searchable((now - effect.message.recorded_at).total_seconds())
 
     async def _read(self, record: Record) -> Effect | None:
         hopped = await self._hop.read(record)
@@ -68,25 +90,39 @@ class StoreStage:
 
     async def _write(self, tenant: str, effects: Sequence[Effect]) -> list[Applied]:
         try:
-            return await self._hop.delivery.insist(lambda: self._batcher.apply(tenant, effects))
+            return await self._hop.delivery.insist(lambda: self._complete_and_apply(tenant, effects))
         except Exception:  # noqa: BLE001 - one of them is to blame: each alone, by the rules
             return [await self._write_one(tenant, effect) for effect in effects]
 
+    async def _complete_and_apply(self, tenant: str, effects: Sequence[Effect]) -> list[Applied]:
+        """Make effects durable with vectors of every model of the tenant, whatever is changed to meanwhile."""
+        while True:
+            complete = await self._models.complete(tenant, effects, self._hop.delivery)
+            try:
+                return await self._batcher.apply(tenant, complete)
+            except ModelChanged:
+                continue  # a switch came between: now that model's vectors are made up for
+
     async def _write_one(self, tenant: str, effect: Effect) -> Applied:
         try:
-            return (await self._hop.delivery.attempt(lambda: self._batcher.apply(tenant, [effect])))[0]
+            work = self._hop.delivery.attempt(
+                lambda: self._complete_and_apply(tenant, [effect]), watch=self._hop.watch(effect.message)
+            )
+            return (await work)[0]
         except Hopeless as reason:
             marker = await self._hop.bury(effect.message, reason)
             mark = Effect(marker.message, None)
             return (await self._hop.delivery.insist(lambda: self._batcher.apply(tenant, [mark])))[0]
 
-    async def _contribute(self, contributions: Sequence[Contribution]) -> None:
-        by_partition: dict[int, list[Outgoing]] = {}
-        for contribution in contributions:
-            key = contribution_key(contribution)
-            by_partition.setdefault(partition_of(key, self._partitions), []).extend(contribution_records(contribution))
-        for partition, messages in by_partition.items():
-            await self._hop.publish(GRAPH, partition, messages)
+
+async def contribute(hop: Hop, partitions: int, contributions: Sequence[Contribution]) -> None:
+    """Tell the graph, however long the broker is away."""
+    by_partition: dict[int, list[Outgoing]] = {}
+    for contribution in contributions:
+        key = contribution_key(contribution)
+        by_partition.setdefault(partition_of(key, partitions), []).extend(contribution_records(contribution))
+    for partition, messages in by_partition.items():
+        await hop.publish(GRAPH, partition, messages)
 
 
 def contribution_key(contribution: Contribution) -> bytes:
@@ -110,7 +146,9 @@ def _vectors(hopped: Hopped) -> Vectors | None:
 
 
 def _receipt(effect: Effect, applied: Applied) -> Outgoing:
-    return Outgoing(effect.message.key.encode(), applied.receipt.model_dump_json(exclude_none=True).encode())
+    traceparent = traceparent_of(effect.message)
+    receipt = applied.receipt.model_copy(update={"traceparent": traceparent}) if traceparent else applied.receipt
+    return Outgoing(effect.message.key.encode(), receipt.model_dump_json(exclude_none=True).encode())
 
 
 def _nowhere(effect: Effect) -> Applied:

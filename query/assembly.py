@@ -40,7 +40,7 @@ from schemas.stream import (
 )
 from shared.cache import Cache
 from shared.clock import Clock
-from shared.embedder import Embedder, Vector
+from shared.embedder import Alone, Embedder, Embedders, Vector
 from shared.errors import AllSourcesLost, CortexError
 from shared.graph import EntityGraph
 from shared.settings import Settings
@@ -78,7 +78,8 @@ class Assembly:
 
     ``log_id`` names the log whose tokens are accepted; None accepts those of any. ``lag`` counts the events above the
     watermarks of a tenant (`EventLog.pending`); without it every lag is 0. ``arms``: those that search; one that is left
-    out is not lost.
+    out is not lost. ``embedder``: of new tenants, and of tier 2 of the intent; ``embedders``: of the models that indexes
+    may be of, where there are others than that one.
     """
 
     def __init__(  # noqa: PLR0917 - one place wires it, in the order of the parts' table
@@ -93,9 +94,11 @@ class Assembly:
         log_id: str | None = None,
         lag: Lag | None = None,
         arms: frozenset[str] = ALL_ARMS,
+        embedders: Embedders | None = None,
     ) -> None:
-        self._opener = Opener(reader, graph, clock, search_s=settings.search_deadline_ms / 1000, arms=arms)
-        self._vectors = QuestionVectors(embedder, cache)
+        self._vectors = QuestionVectors(embedders or Alone(embedder), cache)
+        search_s = settings.search_deadline_ms / 1000
+        self._opener = Opener(reader, graph, clock, self._vectors, search_s=search_s, arms=arms)
         self._detector = IntentDetector(embedder)
         self._clock = clock
         self._settings = settings

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
+from schemas.commands import Command
 from schemas.events import Event
 from schemas.graph import Contribution
 from schemas.limits import EVENT_BYTES
@@ -31,7 +32,6 @@ BINARY: Final = (
 )
 BODIES: Final[Mapping[str, Mapping[str, Any]]] = {
     DEAD_LETTERS: {"description": "the bytes of the record that could not be processed, unchanged"},
-    COMMANDS: {"description": "not settled yet"},
     CONTRADICTIONS: {
         "type": "object",
         "properties": {
@@ -87,7 +87,10 @@ TOPICS: Final = (
         Contribution,
     ),
     Topic(CONTRADICTIONS, "<tenant>/<pair id>", "Contradictions that were found, and their state. Compacted."),
-    Topic(COMMANDS, "<tenant>", "Orders to ingest. Reserved: nothing is written or read yet."),
+    Topic(
+        COMMANDS, "<tenant>", "Orders to ingest, with who gave them and why. Written by Cortex alone: over HTTP, where rights "
+        "are checked.", Command,
+    ),
     Topic(
         DEAD_LETTERS, "<tenant>/<subject>", "What could not be processed: original bytes and headers, and ours beside them.",
         content_type="application/octet-stream",
@@ -149,8 +152,6 @@ def _channel(topic: Topic, partitions: int, prefix: str) -> dict[str, Any]:
 def _operations(topic: Topic) -> Mapping[str, dict[str, Any]]:
     """Say what Cortex does with a topic: it receives what others may write, and sends what others may read."""
     channel = {"$ref": f"#/channels/{_id(topic)}"}
-    if topic.name == COMMANDS:
-        return {}
     if topic.public:
         return {f"receive-{_id(topic)}": {"action": "receive", "channel": channel, "summary": "publish here"}}
     return {

@@ -14,9 +14,12 @@ from query.access import Access, Caller, Right
 from query.feed_stream import FeedDesk
 from query.gateway import Gateway
 from query.inputs import query_parameters, read_parameters
+from query.job_stream import JobStreams
 from query.metrics import Metrics
+from query.order_desk import OrderDesk
 from query.parts import Parts
 from query.stream import Desk
+from query.webhooks import Webhooks
 from schemas import limits
 from schemas.base import Strict
 
@@ -38,6 +41,9 @@ class State(TypedDict):
     desk: Desk
     feed: FeedDesk
     metrics: Metrics
+    orders: OrderDesk
+    job_streams: JobStreams
+    webhooks: Webhooks
 
 
 class NoParameters(Strict):
@@ -85,7 +91,10 @@ class Body:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A route. ``right`` None: open to everybody who reaches the service. ``or_right``: another that will do as well."""
+    """A route. ``right`` None: open to everybody who reaches the service. ``or_right``: another that will do as well.
+
+    ``signed``: instead of a token the message carries a signature.
+    """
 
     method: str
     path: str
@@ -98,6 +107,7 @@ class Endpoint:
     problems: tuple[int, ...] = ()
     tag: str = "service"
     or_right: Right | None = None
+    signed: bool = False
 
     def route(self) -> Route:
         """Make the Starlette route."""

@@ -1,7 +1,11 @@
-"""The door for events: check everything, then keep everything or nothing, then answer with tokens (invariant 3)."""
+"""The door for events: check everything, then keep everything or nothing, then answer with tokens (invariant 3).
+
+Before anything is kept: is there room (query/backlog.py), and has the tenant a share left (query/quotas.py)? Where not, the
+answer is 503 or 429 with the seconds after which the same is welcome.
+"""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +14,9 @@ import orjson
 from pydantic import ValidationError
 
 from query.access import Caller
-from query.inputs import faults_of, nesting_fault
+from query.backlog import Backlog
 from query.metrics import Metrics
+from query.quotas import Amount, Quotas
 from schemas import limits
 from schemas.answers import KnownUnit
 from schemas.events import (
@@ -26,8 +31,10 @@ from schemas.events import (
     schema_major,
 )
 from schemas.status import Accepted, AcceptedBatch
-from shared.errors import Fault, InvalidInput, LogUnavailable, TooLarge
-from shared.log import EVENTS, EventLog
+from shared.errors import Fault, InvalidInput, LogUnavailable, Overloaded, RateLimited, TooLarge
+from shared.faults import faults_of, nesting_fault
+from shared.log import EVENTS, Appended, EventLog
+from shared.tracing import parent_of
 
 APPEND_DEADLINE_S = 10.0  # a commit takes milliseconds; a disk that needs longer is not there
 SOURCE = "urn:cortex:http"  # the source of events that this door states itself
@@ -42,20 +49,34 @@ class Checked:
 
 
 class Gateway:
-    """Takes events into the log."""
+    """Takes events into the log. Without ``quotas`` and ``backlog`` there is no limit: tests."""
 
-    def __init__(self, log: EventLog, metrics: Metrics, deadline_s: float = APPEND_DEADLINE_S) -> None:
+    def __init__(
+        self,
+        log: EventLog,
+        metrics: Metrics,
+        *,
+        quotas: Quotas | None = None,
+        backlog: Backlog | None = None,
+        deadline_s: float = APPEND_DEADLINE_S,
+    ) -> None:
         self._log = log
         self._metrics = metrics
+        self._quotas = quotas
+        self._backlog = backlog
         self._deadline_s = deadline_s
 
-    async def accept(self, events: Sequence[Event], topic: str = EVENTS) -> AcceptedBatch:
-        """Keep events, all or none. Raises LogUnavailable or DiskFull; then the same batch can be sent again."""
-        try:
-            with anyio.fail_after(self._deadline_s), self._metrics.append_seconds.time():
-                places = await self._log.append(events, topic=topic)
-        except TimeoutError as error:
-            raise LogUnavailable(f"the log took longer than {self._deadline_s:g} s; send the same again") from error
+    async def accept(
+        self, events: Sequence[Event], topic: str = EVENTS, traceparent: str | None = None
+    ) -> AcceptedBatch:
+        """Keep events, all or none. ``traceparent``: of the request, for events that carry none of their own.
+
+        A tenant with many live events waiting finds its next ones in bulk. Raises RateLimited, Overloaded, LogUnavailable
+        or DiskFull; then the same batch can be sent again.
+        """
+        events = _with_parent(events, traceparent)
+        topic = self._admit(events, topic)
+        places = await self._keep(events, topic)
         accepted = tuple(
             Accepted(
                 id=event.id,
@@ -66,10 +87,58 @@ class Gateway:
             )
             for event, place in zip(events, places, strict=True)
         )
-        duplicates = sum(place.duplicate for place in places)
-        self._metrics.appended(topic, fresh=len(places) - duplicates, duplicates=duplicates)
+        self._count(events, places, topic)
         last = max(places, key=lambda place: place.position.number)
         return AcceptedBatch(accepted=accepted, token=last.position.token())
+
+    def _admit(self, events: Sequence[Event], asked: str) -> str:
+        """Ask for room and for a share, in this order: what there is no room for uses up nobody's share."""
+        topic = asked
+        try:
+            if self._backlog is not None:
+                topic = self._backlog.topic_for({event.tenant for event in events}, asked)
+                self._backlog.admit(topic, len(events))
+            if self._quotas is not None and not self._quotas.unlimited:
+                self._quotas.take(_amounts(events))
+        except Overloaded as error:
+            reason = "rate" if isinstance(error, RateLimited) else "backlog"
+            self._metrics.refused(reason, len(events))
+            raise
+        if topic != asked:
+            self._metrics.demoted(len(events))
+        return topic
+
+    async def _keep(self, events: Sequence[Event], topic: str) -> list[Appended]:
+        try:
+            with anyio.fail_after(self._deadline_s), self._metrics.append_seconds.time():
+                return await self._log.append(events, topic=topic)
+        except TimeoutError as error:
+            raise LogUnavailable(f"the log took longer than {self._deadline_s:g} s; send the same again") from error
+
+    def _count(self, events: Sequence[Event], places: Sequence[Appended], topic: str) -> None:
+        duplicates = sum(place.duplicate for place in places)
+        self._metrics.appended(topic, fresh=len(places) - duplicates, duplicates=duplicates)
+        if self._backlog is not None:
+            for event, place in zip(events, places, strict=True):
+                if not place.duplicate:
+                    self._backlog.took(event.tenant, place.position)
+
+
+def _with_parent(events: Sequence[Event], traceparent: str | None) -> Sequence[Event]:
+    """Give events without a parent that of the request, where it is one."""
+    if parent_of(traceparent) is None:
+        return events
+    update = {"traceparent": traceparent}
+    return [event if event.traceparent else event.model_copy(update=update) for event in events]
+
+
+def _amounts(events: Sequence[Event]) -> Mapping[str, Amount]:
+    """Return what is asked of each tenant's share: its events, and their bytes as they are kept."""
+    asked: dict[str, Amount] = {}
+    for event in events:
+        before = asked.get(event.tenant, Amount(0, 0))
+        asked[event.tenant] = Amount(before.events + 1, before.size + len(event.model_dump_json(exclude_none=True)))
+    return asked
 
 
 def check_batch(items: Sequence[Any], caller: Caller, *, single: bool) -> Checked:

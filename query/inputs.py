@@ -1,7 +1,7 @@
 """Reading what came in: bounded bodies, strict parameters, and faults that point to the field."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 from urllib.parse import parse_qsl
@@ -15,6 +15,7 @@ from starlette.requests import Request
 
 from schemas.times import Moment
 from shared.errors import Fault, InvalidInput, TooLarge
+from shared.faults import faults_of, nesting_fault, not_json
 
 ASK_BYTES = 64 * 1024  # a question of 4,000 characters in any script, with every option
 BODY_S = 30.0  # 4 MB over a slow line; a sender that needs longer sends smaller batches
@@ -23,18 +24,6 @@ REPEATED = (tuple, list, set, frozenset)
 DIGITS = re.compile(r"-?\d+$")
 LOST_PLUS = re.compile(r"(.*\d\d:\d\d(?::\d\d(?:\.\d+)?)?) (\d\d:?\d\d)$")
 BASIC_DATE_DIGITS = 8  # 20260301: read as JSON's string reads it, a basic ISO date
-LIMIT_WORDS = {
-    "max_length": "at most {} long",
-    "min_length": "at least {} long",
-    "le": "at most {}",
-    "lt": "less than {}",
-    "ge": "at least {}",
-    "gt": "more than {}",
-    "pattern": "the pattern {}",
-    "expected": "one of {}",
-    "expected_tags": "one of {}",
-}
-
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -69,8 +58,7 @@ def parse_json(body: bytes) -> Any:
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        fault = Fault("", f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}")
-        raise InvalidInput(faults=(fault,)) from error
+        raise InvalidInput(faults=(not_json(error),)) from error
 
 
 def validate(model: type[Model], value: Any) -> Model:
@@ -81,11 +69,6 @@ def validate(model: type[Model], value: Any) -> Model:
         raise InvalidInput(faults=faults_of(error, value)) from error
     except RecursionError as error:
         raise InvalidInput(faults=(nesting_fault(""),)) from error
-
-
-def nesting_fault(pointer: str) -> Fault:
-    """The fault of a value that is nested beyond what any field holds."""
-    return Fault(pointer, "nested too deeply")
 
 
 def query_parameters(request: Request) -> list[tuple[str, str]]:
@@ -161,56 +144,3 @@ def _moment_text(name: str, text: str) -> Any:
             raise InvalidInput(faults=(Fault(name, f"not JSON: {error.msg}"),)) from error
     lost = LOST_PLUS.match(text)
     return f"{lost[1]}+{lost[2]}" if lost else text
-
-
-def faults_of(error: ValidationError, value: Any, base: str = "") -> tuple[Fault, ...]:
-    """Translate Pydantic's findings: each a JSON Pointer below ``base``, a message and the limit that was met."""
-    faults: dict[tuple[str, str], Fault] = {}
-    for found in error.errors(include_url=False, include_input=False):
-        context: Mapping[str, Any] = found.get("ctx") or {}
-        location = ("type",) if found["type"].startswith("union_tag") else found["loc"]
-        pointer = base + _pointer(location, value, missing=found["type"] in {"missing", "union_tag_not_found"})
-        message = _message(found["type"], found["msg"])
-        faults.setdefault((pointer, message), Fault(pointer, message, _limit(context)))
-    return tuple(faults.values())
-
-
-def _message(kind: str, message: str) -> str:
-    if kind == "extra_forbidden":
-        return "unknown field"
-    if kind == "missing":
-        return "required, but not there"
-    if kind.startswith("union_tag"):
-        return "not a kind of event that is known"
-    return message.removeprefix("Value error, ")
-
-
-def _limit(context: Mapping[str, Any]) -> str | None:
-    for name, words in LIMIT_WORDS.items():
-        if name in context:
-            value = context[name]
-            if name == "expected_tags":
-                value = ", ".join(re.findall(r"'([^']+)'>", value))
-            return words.format(f"{value:g}" if isinstance(value, float) else value)
-    return None
-
-
-def _pointer(location: tuple[int | str, ...], value: Any, *, missing: bool) -> str:
-    """Write a JSON Pointer (RFC 6901). Names of union members stand in Pydantic's location but not in the input."""
-    parts: list[str] = []
-    for place, part in enumerate(location):
-        found, inner = _step(value, part)
-        if found:
-            value = inner
-        elif not (place == len(location) - 1 and missing):
-            continue
-        parts.append(str(part).replace("~", "~0").replace("/", "~1"))
-    return "".join(f"/{part}" for part in parts)
-
-
-def _step(value: Any, part: int | str) -> tuple[bool, Any]:
-    if isinstance(value, dict) and part in value:
-        return True, value[part]
-    if isinstance(value, list | tuple) and isinstance(part, int) and part < len(value):
-        return True, value[part]
-    return False, None

@@ -38,6 +38,12 @@ class Metrics:
         self._appended = Counter(
             "cortex_events_appended", "Events kept in the log", ("topic", "duplicate"), registry=self.registry
         )
+        self._refused = Counter(
+            "cortex_events_refused", "Events sent away for a while", ("reason",), registry=self.registry
+        )
+        self._demoted = Counter(
+            "cortex_events_demoted", "Live events of tenants with many waiting, kept as bulk", registry=self.registry
+        )
         self.append_seconds = Histogram(
             "cortex_append_seconds", "Seconds of one commit to the log", registry=self.registry, buckets=STAGE_BUCKETS
         )
@@ -73,6 +79,14 @@ class Metrics:
         """Count events that the log has taken."""
         self._appended.labels(topic, "false").inc(fresh)
         self._appended.labels(topic, "true").inc(duplicates)
+
+    def refused(self, reason: str, events: int) -> None:
+        """Count events that were sent away: ``rate`` (429) or ``backlog`` (503)."""
+        self._refused.labels(reason).inc(events)
+
+    def demoted(self, events: int) -> None:
+        """Count live events that were kept as bulk."""
+        self._demoted.inc(events)
 
     def render(self) -> bytes:
         """Write the exposition format."""

@@ -28,6 +28,12 @@ TENANT = {
     "description": "the tenant; a token's caller may only repeat its own",
     "schema": TypeAdapter(TenantId).json_schema(),
 }
+SIGNATURE = {
+    "type": "apiKey",
+    "in": "header",
+    "name": "webhook-signature",
+    "description": "Standard Webhooks: with the headers webhook-id and webhook-timestamp",
+}
 RETRY_AFTER = {"description": "seconds to wait", "schema": {"type": "integer"}}
 
 
@@ -52,7 +58,7 @@ def build_openapi(endpoints: Sequence[Endpoint], version: str, *, trusted: bool)
         "components": {
             "schemas": schemas.definitions,
             "responses": {str(status): _problem(kinds) for status, kinds in sorted(_kinds_by_status().items())},
-            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}, "webhook": SIGNATURE},
         },
         "x-limits": {name.lower(): value for name, value in sorted(vars(limits).items()) if name.isupper()}
         | {"query_parameters": QUERY_FIELDS},
@@ -106,6 +112,8 @@ def _operation(endpoint: Endpoint, schemas: _Schemas, *, trusted: bool) -> dict[
     }
     if endpoint.body is not None:
         operation["requestBody"] = _body(endpoint.body, schemas)
+    if endpoint.signed:
+        operation["security"] = [{"webhook": []}]
     if endpoint.right is not None and not trusted:
         operation["security"] = [{"bearer": []}]
         operation["x-right"] = endpoint.right.value

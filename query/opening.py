@@ -8,6 +8,7 @@ from typing import Final
 
 from query.arms import ALL_ARMS
 from query.inquiry import Inquiry
+from query.question_vector import QuestionVectors
 from query.retrieval import Retrieval, RunningArms
 from query.search import DEPTH, SearchPlan
 from query.stages import Stages
@@ -48,6 +49,7 @@ class Opener:
     reader: KnowledgeReader
     graph: EntityGraph
     clock: Clock
+    vectors: QuestionVectors
     search_s: float
     arms: frozenset[str] = ALL_ARMS
 
@@ -57,6 +59,7 @@ class Opener:
     ) -> AsyncIterator[asyncio.Task[Opened]]:
         """Yield the opening on its way: the keyword search runs while the question is still being embedded and understood.
 
+        ``vector``: the question's by the wanted model; an index of another one is searched with that one's.
         ``purpose``, as the rules read it, decides nothing here but the slots of scopes that must be asked one by one. The
         end closes what was opened, however far it came.
         """
@@ -78,6 +81,8 @@ class Opener:
         stored = await stages.within(snapshot.watermarks())
         graph = self.graph.snapshot(inquiry.tenant)
         weights = weigh(inquiry, purpose, memberships, graph)
+        searching = self.vectors.searching(inquiry.tenant, inquiry.text, vector, await snapshot.model())
+        vector = await stack.enter_async_context(searching)
         now = self.clock.monotonic()
         retrieval = Retrieval(
             text=inquiry.text,

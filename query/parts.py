@@ -2,11 +2,11 @@
 
 import os
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import anyio
 import anyio.to_thread
@@ -15,28 +15,31 @@ from anyio.abc import TaskGroup
 
 from query.assembly import Assembly
 from query.stream import Answers
+from shared.backlog import unstored, unstored_of_shared
 from shared.boards.redis import RedisBoard
 from shared.cache import Cache
 from shared.caches.redis import RedisCache
 from shared.clock import Clock, SystemClock
-from shared.embedder import Embedder
-from shared.embedders.hashed import HashedEmbedder
-from shared.embedders.minilm import MiniLMEmbedder
-from shared.errors import CortexError, DiskFull, EmbedderUnavailable, FolderReadOnly
+from shared.embedder import Embedders
+from shared.embedders.catalogue import Catalogue
+from shared.errors import CortexError, DiskFull, EmbedderUnavailable, FolderReadOnly, LogUnavailable
 from shared.graph import EntityGraph
 from shared.graph_feed import GraphFeed
 from shared.graphs.replica import GraphReplica
 from shared.log import EventLog
 from shared.logs.journal import Journal
+from shared.logs.kafka_log import KafkaLog
 from shared.news import NewsBoard
 from shared.settings import Settings
 from shared.store import KnowledgeReader
-from shared.stores.sqlite import SqliteReader
+from shared.stores.opening import open_reader
+from shared.tracing import NO_TRACES, Traces, open_traces
 
 _log = structlog.get_logger("cortex.query")
 
 
-BEYOND = 2**62  # after the last number: reading there touches the log and gives nothing
+KAFKA_S = 300.0  # for Kafka and its topics at the start: whatever starts them may take its time
+LOOK_EVERY_S = 1.0
 LEAST_FREE_BYTES = 16 * 1024 * 1024  # a largest batch with its indexes, the rollback journal beside it, and room
 
 
@@ -49,10 +52,19 @@ class Feed(Protocol):
         ...
 
 
+@runtime_checkable
+class Warmable(Protocol):
+    """A reader that keeps vectors in memory."""
+
+    async def warm(self) -> None:
+        """Read them, as far as memory is given."""
+        ...
+
+
 class Warming:
     """Reads the vectors of every tenant, as far as memory is given, so that no question waits for them."""
 
-    def __init__(self, reader: SqliteReader) -> None:
+    def __init__(self, reader: Warmable) -> None:
         self._reader = reader
         self.done = False
 
@@ -72,6 +84,7 @@ class Parts:
 
     ``journal`` is the log's file, where it is one. ``failed`` names background tasks that died: the service then says so
     at /healthz and should be restarted.
+    ``shared_numbers``: tenants share the log's numbers, as on Kafka.
     """
 
     clock: Clock
@@ -80,17 +93,26 @@ class Parts:
     log: EventLog
     answers: Answers
     cache: Cache | None = None
-    embedder: Embedder | None = None
+    embedders: Embedders | None = None
     board: NewsBoard | None = None
     feed: Feed | None = None
     warming: Warming | None = None
     background: dict[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     journal: Path | None = None
+    shared_numbers: bool = False
+    traces: Traces = NO_TRACES
+
+    async def unstored(self, also: Collection[str] = ()) -> int:
+        """Count accepted events that are not stored, of all tenants in the store and the given ones."""
+        tenants = sorted({*await self.reader.tenants(), *also})
+        if self.shared_numbers:
+            return await unstored_of_shared(self.log, self.reader, tenants)
+        return sum((await unstored(self.log, self.reader, tenants)).values())
 
     async def check_log(self) -> None:
         """Raise LogUnavailable, FolderReadOnly or DiskFull when the log cannot take events now."""
-        await self.log.read(BEYOND, 1)
+        await self.log.ping()
         if self.journal is not None:
             await anyio.to_thread.run_sync(check_file, self.journal)
 
@@ -116,17 +138,14 @@ async def open_parts(settings: Settings, clock: Clock | None = None) -> AsyncIte
     """Open every part of the local set-up. Raises typed errors when the folder or a file cannot be used."""
     clock = clock or SystemClock()
     async with AsyncExitStack() as stack:
-        log = await anyio.to_thread.run_sync(Journal.open, settings.journal_path, settings.partitions, clock)
-        stack.push_async_callback(log.close)
-        reader = SqliteReader(
-            settings.knowledge_dir,
-            threads=settings.query_threads,
-            vector_memory_mb=settings.vector_memory_mb,
-            clock=clock,
-        )
+        traces = open_traces(settings.otlp_endpoint, "cortex-query")
+        stack.push_async_callback(traces.close)
+        reader = open_reader(settings, clock, threads=settings.query_threads)
         stack.push_async_callback(reader.close)
-        embedder = await _open_embedder(settings)
-        stack.push_async_callback(embedder.close)
+        log, following = await _open_log(settings, clock, reader)
+        stack.push_async_callback(log.close)
+        embedders = await Catalogue.open(settings, settings.query_threads)
+        stack.push_async_callback(embedders.close)
         cache = RedisCache(settings.cache_url)
         stack.push_async_callback(cache.close)
         board = RedisBoard(settings.cache_url, prefix=settings.topic_prefix)
@@ -139,8 +158,9 @@ async def open_parts(settings: Settings, clock: Clock | None = None) -> AsyncIte
             needs_epoch=settings.kafka_bootstrap is None,
             clock=clock,
         )
-        warming = Warming(reader)
-        answers = Assembly(reader, graph, embedder, cache, clock, settings, log_id=log.log_id, lag=log.pending)
+        warming = Warming(reader) if isinstance(reader, Warmable) else None
+        parts = (reader, graph, embedders.wanted, cache, clock, settings)
+        answers = Assembly(*parts, log_id=log.log_id, lag=log.pending, embedders=embedders)
         try:
             await answers.prepare()
         except EmbedderUnavailable:
@@ -152,19 +172,32 @@ async def open_parts(settings: Settings, clock: Clock | None = None) -> AsyncIte
             log=log,
             answers=answers,
             cache=cache,
-            embedder=embedder,
+            embedders=embedders,
             board=board,
             feed=feed,
             warming=warming,
-            background={"graph-feed": feed.run, "warming": warming.run},
-            journal=settings.journal_path,
+            background={"graph-feed": feed.run, **({"warming": warming.run} if warming else {}), **following},
+            journal=None if settings.kafka_bootstrap else settings.journal_path,
+            shared_numbers=settings.kafka_bootstrap is not None,
+            traces=traces,
         )
 
 
-async def _open_embedder(settings: Settings) -> Embedder:
-    if settings.embedder == "hashed":
-        return HashedEmbedder()
-    return await MiniLMEmbedder.open(settings.query_threads)
+async def _open_log(
+    settings: Settings, clock: Clock, reader: KnowledgeReader
+) -> tuple[EventLog, dict[str, Callable[[], Awaitable[None]]]]:
+    """Open the log that the settings name, and return what has to run beside it. Waits for Kafka and its topics."""
+    if settings.kafka_bootstrap is None:
+        return await anyio.to_thread.run_sync(Journal.open, settings.journal_path, settings.partitions, clock), {}
+    with anyio.fail_after(KAFKA_S):
+        while True:
+            try:
+                log = await KafkaLog.open(settings.kafka_bootstrap, clock, prefix=settings.topic_prefix, reader=reader)
+            except LogUnavailable as error:
+                _log.info("log.waited_for", cause=str(error))
+                await anyio.sleep(LOOK_EVERY_S)
+            else:
+                return log, {"log": log.follow}
 
 
 def kafka_bootstrap(settings: Settings) -> str:

@@ -43,16 +43,21 @@ KINDS: dict[type[errors.CortexError], Kind] = {
     errors.UnknownThing: Kind("not-found", "There is no such thing, or you may not see it", 404),
     errors.AccessError: Kind("access", "Access is refused", 403),
     errors.Unauthenticated: Kind("unauthenticated", "A valid bearer token is needed", 401),
+    errors.BadSignature: Kind("bad-signature", "The webhook's signature does not hold", 401),
     errors.Forbidden: Kind("forbidden", "You may not do this", 403),
     errors.Transient: Kind("unavailable", "A part is unavailable for the moment", 503, retry_after_s=2),
     errors.StoreUnavailable: Kind("store-unavailable", "The knowledge store does not answer", 503, retry_after_s=2),
     errors.LogUnavailable: Kind("log-unavailable", "The event log does not take events", 503, retry_after_s=2),
     errors.EmbedderUnavailable: Kind("embedder-unavailable", "The embedder does not answer", 503, retry_after_s=2),
     errors.CacheUnavailable: Kind("cache-unavailable", "The cache does not answer", 503, retry_after_s=2),
+    errors.ModelChanged: Kind("model-changed", "The embedding model was changed on the way", 503, retry_after_s=1),
     errors.NotReady: Kind("not-ready", "The service is starting or catching up", 503, retry_after_s=2),
     errors.Overloaded: Kind("overloaded", "Too much at once", 503, retry_after_s=1),
+    errors.RateLimited: Kind("rate-limited", "More events than a tenant's share", 429, retry_after_s=1),
     errors.DeadlineExceeded: Kind("deadline", "It took longer than the deadline allows", 504),
+    errors.UnknownModel: Kind("unknown-model", "The index is of an embedding model that is not configured", 500),
     errors.AllSourcesLost: Kind("all-sources-lost", "No part of the search answered", 503, retry_after_s=2),
+    errors.ToolMissing: Kind("tool-missing", "A program that is needed is not installed", 500),
     errors.DataFolderError: Kind("data-folder", "The data folder cannot be used", 500),
     errors.FolderInUse: Kind("folder-in-use", "Another Cortex uses the data folder", 500),
     errors.FolderReadOnly: Kind("folder-read-only", "The data folder cannot be written", 500),
@@ -109,6 +114,12 @@ def problem_of(error: BaseException, request_id: str | None = None) -> Problem:
     )
 
 
+def retry_after(error: BaseException) -> int | None:
+    """Return in how many seconds the same may succeed: what the error knows, or else what its kind says."""
+    known = error.retry_after_s if isinstance(error, errors.Overloaded) else None
+    return kind_of(error).retry_after_s if known is None else known
+
+
 def _summary(faults: tuple[errors.Fault, ...]) -> str:
     first = faults[0]
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
@@ -132,8 +143,9 @@ def problem_response(error: BaseException, request_id: str | None = None) -> Res
     """Answer with a problem and the headers that belong to its kind."""
     kind = kind_of(error)
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
-    if kind.retry_after_s is not None:
-        headers["Retry-After"] = str(kind.retry_after_s)
+    retry_after_s = retry_after(error)
+    if retry_after_s is not None:
+        headers["Retry-After"] = str(retry_after_s)
     if kind.status == http.HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = 'Bearer realm="cortex"'
     if kind.status == http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE:

@@ -90,7 +90,13 @@ async def search_question(call: Call, question: Question) -> Response:
 def asked_by(call: Call, question: Question) -> Asked:
     """Add to a question who asks it, and for which tenant. Raises Forbidden."""
     principal = call.who.asks_as(question.principal)
-    return Asked(question=question, tenant=call.who.tenant, principal=principal, request_id=call.request_id)
+    return Asked(
+        question=question,
+        tenant=call.who.tenant,
+        principal=principal,
+        request_id=call.request_id,
+        traceparent=call.request.headers.get("traceparent"),
+    )
 
 
 async def answer_question(call: Call, question: Question, *, streaming: bool) -> Response:

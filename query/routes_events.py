@@ -1,6 +1,5 @@
 """Events: the door for producers, and what became of what they sent."""
 
-import base64
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -9,23 +8,25 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from query.access import Right
-from query.endpoint import JSON_TYPE, Body, Call, Cursor, Endpoint, Reply, json_response
+from query.endpoint import JSON_TYPE, Body, Call, Endpoint, Reply, json_response
+from query.event_states import gather, status_of
 from query.gateway import check_batch
 from query.inputs import media_type, parse_json, read_body
-from query.routes_context import TenantOnly, TenantParameter
+from query.routes_context import TenantOnly
 from schemas import limits
-from schemas.base import Record, Strict
 from schemas.events import Event
+from schemas.positions import Position
 from schemas.problems import FieldFault
-from schemas.status import AcceptedBatch, DeadLetter, DryRun, EventStatus
+from schemas.status import AcceptedBatch, DryRun, EventStatus
 from shared.binary_mode import event_of_http, is_binary
-from shared.errors import Fault, InvalidInput, UnknownThing
+from shared.errors import Fault, InvalidInput, InvalidToken, UnknownThing
+from shared.letters import LetterFilter
 from shared.log import BULK, LogRecord
 from shared.log import EVENTS as EVENTS_TOPIC
+from shared.retrying import RetryBoard
 
 EVENT_TYPE = "application/cloudevents+json"
 BATCH_TYPE = "application/cloudevents-batch+json"
-LETTERS_MAX = 50  # with bodies of 256 kB each, a page stays under 20 MB
 
 
 class PublishParameters(TenantOnly):
@@ -43,43 +44,9 @@ class StatusParameters(TenantOnly):
     source: Annotated[str, Field(max_length=500)] | None = Field(
         default=None, description="needed where several sources use the same id"
     )
-
-
-class LetterParameters(Strict):
-    """Which page of dead letters."""
-
-    tenant: TenantParameter = None
-    event_id: Annotated[str, Field(max_length=limits.ID_CHARS)] | None = None
-    limit: Annotated[int, Field(ge=1, le=LETTERS_MAX)] = 20
-    after: Cursor | None = None
-    bodies: Annotated[bool, Field(description="with the original bytes, in base64")] = False
-
-
-class Letter(Record):
-    """A dead letter as JSON: bytes in base64."""
-
-    id: str
-    stage: str
-    cause: str
-    detail: str
-    attempts: int
-    topic: str
-    partition: int
-    offset: int
-    tenant: str | None
-    event_id: str | None
-    event_source: str | None
-    failed_at: Any
-    body_bytes: int
-    body: str | None = None
-    headers: tuple[tuple[str, str], ...] = ()
-
-
-class Letters(Record):
-    """A page of dead letters, newest first."""
-
-    letters: tuple[Letter, ...]
-    next: str | None = None
+    token: Annotated[str, Field(max_length=500)] | None = Field(
+        default=None, description="the event's: finds it at once, where the log needs a moment to know it by its id"
+    )
 
 
 async def publish(call: Call) -> Response:
@@ -96,7 +63,8 @@ async def publish(call: Call) -> Response:
     if checked.faults:
         raise InvalidInput(faults=checked.faults)
     topic = BULK if parameters.topic == "bulk" else EVENTS_TOPIC
-    return json_response(await call.state["gateway"].accept(checked.events, topic), 202)
+    traceparent = call.request.headers.get("traceparent")
+    return json_response(await call.state["gateway"].accept(checked.events, topic, traceparent), 202)
 
 
 async def _events_of_body(request: Request) -> tuple[list[Any], bool]:
@@ -117,73 +85,50 @@ async def _events_of_body(request: Request) -> tuple[list[Any], bool]:
 
 
 async def status(call: Call) -> Response:
-    """Say whether an accepted event is pending, stored (searchable) or failed, and why."""
+    """Say where an accepted event is: on its way, stored and what has become of it since, or failed, and why."""
+    record = await find_record(call)
+    async with call.parts.reader.snapshot(record.tenant) as snapshot:
+        parts = call.parts
+        evidence = await gather(record, snapshot, parts.log, retry_board(call), parts.clock.now())
+    return json_response(status_of(evidence))
+
+
+async def find_record(call: Call) -> LogRecord:
+    """Return the accepted event that a path and a source name. Raises UnknownThing, InvalidInput (which source?)."""
     event_id: str = call.request.path_params["id"]
     source: str | None = call.parameters.source
-    records = await call.parts.log.find(call.who.tenant, event_id, source)
+    records = await call.parts.log.find(call.who.tenant, event_id, source) or await _by_token(call, event_id)
     if not records:
-        raise UnknownThing(await why_unknown(call, event_id, source))
+        raise UnknownThing(await _why_unknown(call, event_id, source))
     if len({record.source for record in records}) > 1:
         raise InvalidInput(faults=(Fault("source", "several sources use this id: say which"),))
-    return json_response(await status_of(call, records[0]))
+    return records[0]
 
 
-async def why_unknown(call: Call, event_id: str, source: str | None) -> str:
+async def _by_token(call: Call, event_id: str) -> list[LogRecord]:
+    """Return the event at a token's position, if it is the one that is asked for. Raises InvalidToken."""
+    token: str | None = call.parameters.token
+    if token is None:
+        return []
+    try:
+        position = Position.from_token(token)
+    except ValueError as error:
+        raise InvalidToken(f"token: {error}") from error
+    row = await call.parts.log.at(position) if position.log == call.parts.log.log_id else None
+    return [row] if row is not None and (row.tenant, row.event_id) == (call.who.tenant, event_id) else []
+
+
+def retry_board(call: Call) -> RetryBoard | None:
+    """Return where the stages note what they try again, if there is a cache."""
+    return None if call.parts.cache is None else RetryBoard(call.parts.cache, call.parts.log.log_id)
+
+
+async def _why_unknown(call: Call, event_id: str, source: str | None) -> str:
     """A record that came over Kafka and could not even be read was never accepted; its dead letter says why."""
-    for letter in await call.parts.log.dead_letters(tenant=call.who.tenant, event_id=event_id):
+    for letter in await call.parts.log.dead_letters(LetterFilter(tenant=call.who.tenant, event_id=event_id)):
         if source in (None, letter.event_source):
             return f"the event was never accepted: {letter.cause} at stage {letter.stage} (dead letter {letter.id})"
     return "no event of this id was accepted (yet)"
-
-
-async def status_of(call: Call, record: LogRecord) -> EventStatus:
-    """Read the watermark before the dead letters: a letter is written first, so no failure can pass for stored."""
-    place = record.position
-    async with call.parts.reader.snapshot(record.tenant) as snapshot:
-        marks = await snapshot.watermarks()
-    stored = marks.get((place.topic, place.partition), -1) >= place.number
-    letter = await letter_of(call, record)
-    return EventStatus(
-        id=record.event_id,
-        source=record.source,
-        tenant=record.tenant,
-        state="failed" if letter else "stored" if stored else "pending",
-        accepted_at=record.recorded_at,
-        token=place.token(),
-        stage=letter.stage if letter else None,
-        cause=letter.cause if letter else None,
-        attempts=letter.attempts if letter else None,
-    )
-
-
-async def letter_of(call: Call, record: LogRecord) -> DeadLetter | None:
-    """Return the dead letter of a kept event, where it has one."""
-    letters = await call.parts.log.dead_letters(tenant=record.tenant, event_id=record.event_id)
-    return next((letter for letter in letters if letter.event_source == record.source), None)
-
-
-async def dead_letters(call: Call) -> Response:
-    """List what could not be processed; letters whose tenant is unknown are shown to the trusted caller alone."""
-    parameters: LetterParameters = call.parameters
-    everybody = call.who.trusted and not call.who.named_tenant
-    letters = await call.parts.log.dead_letters(
-        tenant=None if everybody else call.who.tenant,
-        event_id=parameters.event_id,
-        limit=parameters.limit,
-        after=parameters.after,
-    )
-    shown = tuple(shown_letter(letter, bodies=parameters.bodies) for letter in letters)
-    more = letters[-1].id if len(letters) == parameters.limit else None
-    return json_response(Letters(letters=shown, next=more))
-
-
-def shown_letter(letter: DeadLetter, *, bodies: bool = False) -> Letter:
-    """Write a dead letter as JSON."""
-    fields = {name: getattr(letter, name) for name in Letter.model_fields if hasattr(letter, name)}
-    fields["body_bytes"] = len(letter.body)
-    fields["body"] = base64.b64encode(letter.body).decode() if bodies else None
-    fields["headers"] = tuple((name, base64.b64encode(value).decode()) for name, value in letter.headers)
-    return Letter(**fields)
 
 
 EVENTS = (
@@ -195,16 +140,11 @@ EVENTS = (
         ),
         Right.PUBLISH, PublishParameters,
         Body({EVENT_TYPE: Event, BATCH_TYPE: list[Event], JSON_TYPE: Event | list[Event]}, limits.BATCH_BYTES),
-        (400, 408, 413, 415, 503, 507), "events",
+        (400, 408, 413, 415, 429, 503, 507), "events",
     ),
     Endpoint(
-        "GET", "/v1/events/{id:path}", status, "What became of an event: pending, stored, or failed with its cause",
+        "GET", "/v1/events/{id:path}", status, "What became of an event: its state, with stage and time",
         (Reply(200, "where the event is", {JSON_TYPE: EventStatus}),),
         Right.PUBLISH, StatusParameters, None, (400, 404, 503), "events",
-    ),
-    Endpoint(
-        "GET", "/v1/dead-letters", dead_letters, "What could not be processed, newest first",
-        (Reply(200, "a page of dead letters", {JSON_TYPE: Letters}),),
-        Right.ADMIN, LetterParameters, None, (400, 503), "events",
     ),
 )  # fmt: skip

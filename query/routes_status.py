@@ -6,11 +6,13 @@ from starlette.responses import Response
 from query.access import Caller, Right
 from query.endpoint import JSON_TYPE, Call, Endpoint, Reply, json_response
 from query.routes_context import TenantOnly
-from query.routes_events import Letter, shown_letter
 from query.routes_health import readiness
+from query.routes_letters import Letter, shown_letter
 from query.visible import readable_scopes
 from schemas.base import Record
 from schemas.positions import PartitionWatermark
+from schemas.status import DeadLetter, LetterState
+from shared.letters import LetterFilter
 from shared.store import Snapshot, StoreCounts
 
 LETTERS_SHOWN = 10
@@ -29,7 +31,7 @@ class Counts(Record):
 
 
 class Status(Record):
-    """Readiness of the service; counts and watermarks of the tenant; for administrators its newest dead letters."""
+    """Readiness of the service; counts and watermarks of the tenant; for administrators its newest open dead letters."""
 
     tenant: str
     ready: bool
@@ -52,7 +54,7 @@ async def service_status(call: Call) -> Response:
         PartitionWatermark(topic=place[0], partition=place[1], number=stored.get(place, -1), lag=lags.get(place, 0))
         for place in places
     )
-    letters = await call.parts.log.dead_letters(tenant=caller.tenant, limit=LETTERS_SHOWN) if _sees_all(caller) else []
+    letters = await _open_letters(call) if _sees_all(caller) else []
     return json_response(
         Status(
             tenant=caller.tenant,
@@ -63,6 +65,11 @@ async def service_status(call: Call) -> Response:
             dead_letters=tuple(shown_letter(letter) for letter in letters),
         )
     )
+
+
+async def _open_letters(call: Call) -> list[DeadLetter]:
+    which = LetterFilter(tenant=call.who.tenant, state=LetterState.OPEN)
+    return await call.parts.log.dead_letters(which, limit=LETTERS_SHOWN)
 
 
 def _sees_all(caller: Caller) -> bool:

@@ -5,34 +5,29 @@ from starlette.responses import Response
 
 from query.access import Right
 from query.endpoint import JSON_TYPE, Call, Endpoint, Reply, json_response
-from query.routes_events import StatusParameters, letter_of, why_unknown
+from query.event_states import gather, status_of
+from query.routes_events import StatusParameters, find_record, retry_board
 from query.trace import Onlooker, Progress, Way, trace
 from schemas.events import parse_event
 from schemas.explanations import Trace
-from shared.errors import Fault, InvalidInput, UnknownThing
 from shared.store import CONTRADICTIONS
 
 
 async def trace_event(call: Call) -> Response:
     """Follow an event: journal, stages, dead letter, what it left in the store, and who may read that."""
-    event_id: str = call.request.path_params["id"]
-    source: str | None = call.parameters.source
-    records = await call.parts.log.find(call.who.tenant, event_id, source)
-    if not records:
-        raise UnknownThing(await why_unknown(call, event_id, source))
-    if len({record.source for record in records}) > 1:
-        raise InvalidInput(faults=(Fault("source", "several sources use this id: say which"),))
-    record = records[0]
+    record = await find_record(call)
     place = (record.position.topic, record.position.partition)
     onlooker = Onlooker(call.who.principal, Right.ADMIN in call.who.rights)
     async with call.parts.reader.snapshot(record.tenant) as snapshot:
         stored = await snapshot.watermarks()
         checked = await snapshot.watermarks(CONTRADICTIONS)
         lags = await call.parts.log.pending(record.tenant, stored)
-        letter = await letter_of(call, record)
+        now = call.parts.clock.now()
+        evidence = await gather(record, snapshot, call.parts.log, retry_board(call), now)
         progress = Progress.read(place, stored, checked, lags)
-        way = Way(record, parse_event(orjson.loads(record.body)), letter, progress)
-        found = await trace(way, snapshot, onlooker, call.parts.clock.now())
+        event = parse_event(orjson.loads(record.body))
+        way = Way(record, event, evidence.letter, progress, status_of(evidence).state)
+        found = await trace(way, snapshot, onlooker, now)
     return json_response(found)
 
 

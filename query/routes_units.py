@@ -67,6 +67,6 @@ UNITS = (
     Endpoint(
         "DELETE", "/v1/units/{id:path}", retract_unit, "Withdraw a unit",
         (Reply(202, "the retraction is kept; the unit goes once its token is stored", {JSON_TYPE: AcceptedBatch}),),
-        Right.PUBLISH, RetractParameters, None, (400, 404, 503, 507), "units",
+        Right.PUBLISH, RetractParameters, None, (400, 404, 429, 503, 507), "units",
     ),
 )  # fmt: skip

@@ -39,6 +39,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from query.admission import Admission
+from query.answer_traces import AnswerTraces
 from query.metrics import Metrics
 from query.problems import kind_of, problem_of
 from schemas.answers import Answer
@@ -85,6 +86,7 @@ class Asked:
     tenant: str
     principal: str | None
     request_id: str
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True)
@@ -105,14 +107,36 @@ class StreamTimes:
 class Desk:
     """Where questions are taken: admission, the assembly, and the figures of both."""
 
-    def __init__(self, answers: Answers, admission: Admission, metrics: Metrics, times: StreamTimes) -> None:
+    def __init__(
+        self,
+        answers: Answers,
+        admission: Admission,
+        metrics: Metrics,
+        times: StreamTimes,
+        traces: AnswerTraces | None = None,
+    ) -> None:
         self.answers = answers
+        self.traces = traces
         self.admission = admission
         self.metrics = metrics
         self.times = times
 
     async def events(self, asked: Asked) -> AsyncGenerator[StreamEvent, None]:
         """Work on a question within a slot. The slot is free again when this generator is closed, however that comes."""
+        work = self._events(asked) if self.traces is None else self._traced(asked, self.traces)
+        async with aclosing(work) as events:
+            async for event in events:
+                yield event
+
+    async def _traced(self, asked: Asked, traces: AnswerTraces) -> AsyncGenerator[StreamEvent, None]:
+        with traces.answering(asked.traceparent) as span:
+            async with aclosing(self._events(asked)) as events:
+                async for event in events:
+                    if isinstance(event, CompleteEvent):
+                        await traces.cite(span, event.answer)
+                    yield event
+
+    async def _events(self, asked: Asked) -> AsyncGenerator[StreamEvent, None]:
         async with self.admission.slot():
             events = self.answers.stream(asked.question, tenant=asked.tenant, principal=asked.principal)
             try:

@@ -20,7 +20,7 @@ from schemas.events import (
 )
 from schemas.explanations import Trace, TracedLetter, TracedUnit, TraceStep
 from schemas.positions import PartitionWatermark
-from schemas.status import DeadLetter
+from schemas.status import DeadLetter, EventState, LetterState
 from schemas.units import Scope
 from shared.log import LogRecord
 from shared.memberships import LEVELS, readers
@@ -67,7 +67,8 @@ def stage_steps(number: int, progress: Progress, letter: DeadLetter | None) -> t
     steps: list[TraceStep] = []
     for stage in STAGES:
         if letter is not None and letter.stage == stage:
-            died = f"{letter.cause} after {letter.attempts} attempts: {letter.detail}"
+            replayed = f"; {letter.resolved_by} has it replayed" if letter.state is LetterState.REPLAYED else ""
+            died = f"{letter.cause} after {letter.attempts} attempts: {letter.detail}{replayed}"
             steps.append(TraceStep(step=stage, outcome="failed", detail=died, at=letter.failed_at))
             break
         mark = progress.checked if stage == CONTRADICTIONS else progress.stored
@@ -88,11 +89,17 @@ class Way:
     event: Event
     letter: DeadLetter | None
     progress: Progress
+    state: EventState
 
     @property
     def is_stored(self) -> bool:
         """Whether its effect is in the store."""
-        return self.letter is None and self.progress.stored >= self.record.position.number
+        return self.state not in {"pending", "retrying", "failed"}
+
+    @property
+    def failure(self) -> DeadLetter | None:
+        """Its letter, as long as nothing has come of the event since."""
+        return None if self.is_stored else self.letter
 
 
 async def trace(way: Way, snapshot: Snapshot, onlooker: Onlooker, now: datetime) -> Trace:
@@ -102,7 +109,7 @@ async def trace(way: Way, snapshot: Snapshot, onlooker: Onlooker, now: datetime)
     accepted = f"{place.topic}, partition {place.partition}, number {place.number}"
     steps: list[TraceStep] = [
         TraceStep(step="journal", outcome="done", detail=accepted, at=record.recorded_at),
-        *stage_steps(place.number, progress, letter),
+        *stage_steps(place.number, progress, way.failure),
     ]
     unit: TracedUnit | None = None
     names: Sequence[str] = ()
@@ -130,7 +137,7 @@ async def trace(way: Way, snapshot: Snapshot, onlooker: Onlooker, now: datetime)
         source=record.source,
         tenant=record.tenant,
         type=str(event.type),
-        state="failed" if letter else "stored" if stored else "pending",
+        state=way.state,
         token=place.token(),
         steps=tuple(steps),
         watermarks=(

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -59,7 +59,30 @@ class ChangeModel(Strict):
     model: Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
-Order = Annotated[Reindex | ReplayLetters | Replay | ChangeModel, Field(discriminator="kind")]
+class DropModel(Strict):
+    """Forget the vectors of an embedding model that is not searched any more."""
+
+    kind: Literal["drop-model"] = "drop-model"
+    model: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+class CancelJob(Strict):
+    """Stop a job between two pages of its work; what it has done stays. A job that is over stays as it ended."""
+
+    kind: Literal["cancel-job"] = "cancel-job"
+    job: CommandId
+
+
+class JoinJob(Strict):
+    """Nothing more: an equal job had been ordered and was not over. Kept so that the same request stays the same one."""
+
+    kind: Literal["join-job"] = "join-job"
+    job: CommandId
+
+
+Order = Annotated[
+    Reindex | ReplayLetters | Replay | ChangeModel | DropModel | CancelJob | JoinJob, Field(discriminator="kind")
+]
 
 
 class Command(Strict):
@@ -84,12 +107,17 @@ class JobState(StrEnum):
     CANCELLED = "cancelled"
 
 
+FINISHED: Final = frozenset({JobState.DONE, JobState.FAILED, JobState.CANCELLED})
+"""States that a job never leaves."""
+
+
 class Job(Record):
     """What became of a command. ``cursor``: up to where its work is done, so that a restart goes on from there."""
 
     id: str
     tenant: str
     kind: str
+    order: Order | None = None
     state: JobState
     requested_by: str
     requested_at: datetime
@@ -103,3 +131,22 @@ class Job(Record):
     failed: int = Field(default=0, ge=0)
     cursor: str | None = None
     detail: str = ""
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more becomes of it."""
+        return self.state in FINISHED
+
+
+def accepted(command: Command) -> Job:
+    """Return a command's job as it is before ingest has taken it."""
+    return Job(
+        id=command.id,
+        tenant=command.tenant,
+        kind=command.order.kind,
+        order=command.order,
+        state=JobState.ACCEPTED,
+        requested_by=command.requested_by,
+        requested_at=command.requested_at,
+        reason=command.reason,
+    )

@@ -8,6 +8,7 @@ from pydantic import Field
 from schemas.answers import LostSource, ScoreTerm
 from schemas.base import Record
 from schemas.positions import PartitionWatermark
+from schemas.status import EventState, LetterState
 
 ExplainedStageName = Literal[
     "question", "scope", "filter", "keyword", "vector", "graph", "fusion", "duplicates", "boosts", "limit", "context"
@@ -75,6 +76,10 @@ class TracedLetter(Record):
     detail: str
     attempts: int
     failed_at: datetime
+    state: LetterState = LetterState.OPEN
+    resolved_by: str | None = None
+    resolved_at: datetime | None = None
+    replays: int = 0
 
 
 class TracedUnit(Record):
@@ -99,7 +104,7 @@ class Trace(Record):
     source: str
     tenant: str
     type: str
-    state: Literal["pending", "stored", "failed"]
+    state: EventState
     token: str
     steps: tuple[TraceStep, ...]
     watermarks: tuple[PartitionWatermark, ...] = Field(default=(), description="of the event's partition")

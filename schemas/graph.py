@@ -30,6 +30,8 @@ class Contribution(Record):
     ``id`` is ``unit:<id>``, ``entity:<id>`` or ``relation:<source> <relation> <target>``. ``scope`` is a unit's scope key, or
     None for declarations, which hold for the whole tenant. ``subject`` is the key of what the text is about (its title).
     ``names`` are the alias keys of a declared entity. ``removed`` withdraws it (written with a Kafka tombstone after it).
+    ``remade``: of two contributions of one revision the one with the higher counts; 0 where the unit was read once, else
+    when it was ordered to be read anew, in milliseconds since 1970.
     """
 
     version: Literal[1] = 1
@@ -46,3 +48,4 @@ class Contribution(Record):
     names: tuple[str, ...] = ()
     occurred_at: datetime | None = None
     removed: bool = False
+    remade: int = 0

@@ -63,7 +63,8 @@ class StageMessage(Record):
     """One event on its way through the stages: exactly one goes on for each that comes in, in order.
 
     ``event`` is the CloudEvent as JSON. ``recorded_at`` comes from the log, never from a stage's clock. ``revision``:
-    what the event counts as where its producer gave no revision; None: the number of its position.
+    what the event counts as where its producer gave no revision; None: the number of its position. ``replays``: the dead
+    letter from which it comes again, where it stands at another position than the first time.
     """
 
     version: Literal[1] = 1
@@ -78,6 +79,7 @@ class StageMessage(Record):
     marker: Marker | None = None
     embedding: Embedding | None = None
     resolution: Resolution | None = None
+    replays: str | None = None
 
 
 class ReceiptOutcome(StrEnum):
@@ -98,7 +100,7 @@ class Receipt(Record):
     version: Literal[1] = 1
     position: Position
     recorded_at: datetime
-    tenant: str | None
+    tenant: str | None = None
     event_id: str | None = None
     event_source: str | None = None
     outcome: ReceiptOutcome
@@ -109,6 +111,7 @@ class Receipt(Record):
         default_factory=dict, description="where those of ``units`` and ``retracted`` were that were live before it"
     )
     kept: tuple[str, ...] = Field(default=(), description="parts of a document whose text is as it was")
+    traceparent: str | None = Field(default=None, description="of the event, for whoever traces what follows from it")
 
 
 def encode_message(message: StageMessage, vectors: bytes = b"") -> bytes:

@@ -1,6 +1,7 @@
 """What became of an accepted event."""
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Literal
 
 from pydantic import Field
@@ -33,22 +34,54 @@ class DryRun(Record):
     faults: tuple[FieldFault, ...] = ()
 
 
+EventState = Literal["pending", "retrying", "stored", "failed", "superseded", "retracted", "stale"]
+
+
 class EventStatus(Record):
-    """Where an accepted event is. ``failed`` names the stage and the cause; the dead letter keeps the bytes."""
+    """Where an accepted event is.
+
+    ===============  =================================================================================================
+    ``pending``      on its way; also while a dead letter that was replayed is
+    ``retrying``     on its way, and a stage tries it again: ``stage``, ``cause``, ``attempts`` so far, ``at`` since when
+    ``stored``       its effect is in the store. A part whose document is not complete yet is stored and not searchable:
+                     then ``outcome`` is ``pending-document``
+    ``superseded``   it was stored, and later knowledge stands in its place, from ``at`` on
+    ``retracted``    it was stored, and what it said has been withdrawn
+    ``stale``        nothing came of it: something newer was known when it came
+    ``failed``       it ended at ``stage`` by ``cause``; the dead letter ``letter`` keeps its bytes
+    ===============  =================================================================================================
+
+    ``at``: since when it is in that state, as far as that is known; for what is stored the time it was recorded.
+    """
 
     id: str
     source: str
     tenant: str
-    state: Literal["pending", "stored", "failed"]
+    state: EventState
     accepted_at: datetime
     token: str
+    at: datetime | None = None
     stage: str | None = None
     cause: str | None = None
     attempts: int | None = None
+    outcome: str | None = Field(default=None, description="what the store did with it")
+    letter: str | None = Field(default=None, description="its dead letter, where it has failed")
+
+
+class LetterState(StrEnum):
+    """What was done about a dead letter."""
+
+    OPEN = "open"
+    REPLAYED = "replayed"
+    DISCARDED = "discarded"
 
 
 class DeadLetter(Record):
-    """What could not be processed: original bytes and headers, stage, cause, attempts, position."""
+    """What could not be processed: original bytes and headers, stage, cause, attempts, position; and what was done since.
+
+    ``attempts`` counts those of every replay. ``revision``: what the event counts as, where its position's number is not
+    that. ``resolved_by``, ``resolved_at``: who had it replayed or discarded, and when; ``job`` the replay's.
+    """
 
     id: str
     stage: str
@@ -65,3 +98,18 @@ class DeadLetter(Record):
     body: bytes
     headers: tuple[tuple[str, bytes], ...] = ()
     key: bytes | None = None
+    revision: int | None = None
+    state: LetterState = LetterState.OPEN
+    resolved_by: str | None = None
+    resolved_at: datetime | None = None
+    job: str | None = None
+    replays: int = Field(default=0, ge=0)
+
+
+class LetterMark(Record):
+    """What somebody has done about a dead letter. ``job``: the one that replays it."""
+
+    state: Literal[LetterState.REPLAYED, LetterState.DISCARDED]
+    by: str
+    at: datetime
+    job: str | None = None

@@ -1,10 +1,10 @@
-"""A cache of pure results: losing it loses nothing but speed."""
+"""A cache: losing it loses nothing but speed."""
 
 from typing import Protocol
 
 
 class Cache(Protocol):
-    """Bytes under a key for a limited time. Only results that depend on their key alone may be kept here."""
+    """Bytes under a key for a limited time: results that depend on their key alone, and notes that nothing rests on."""
 
     async def get(self, key: str) -> bytes | None:
         """Return what was kept, or None. Raises CacheUnavailable within its own short deadline."""

@@ -9,16 +9,21 @@ CortexError
 │   └── UnknownThing           no such unit, event or entity (or it may not be seen)
 ├── AccessError
 │   ├── Unauthenticated        no valid bearer token
+│   ├── BadSignature           a webhook that is not signed by us, or not now
 │   └── Forbidden              the token lacks a right
 ├── Transient                  the same again may succeed: retry, then 503
 │   ├── StoreUnavailable
 │   ├── LogUnavailable
 │   ├── EmbedderUnavailable
 │   ├── CacheUnavailable
+│   ├── ModelChanged           the tenant's embedding model changed on the way
 │   ├── NotReady               still starting or catching up
-│   └── Overloaded             a bound of ours is reached
+│   └── Overloaded             a bound of ours is reached; when to come again
+│       └── RateLimited        a caller's own share is used up; when it has one again
 ├── DeadlineExceeded
 ├── AllSourcesLost             no arm of the search answered in any scope
+├── UnknownModel               vectors of an embedding model that no setting names
+├── ToolMissing                a program that something of ours needs is not installed
 └── DataFolderError            the local data folder cannot be used
     ├── FolderInUse            another Cortex runs on it
     ├── FolderReadOnly
@@ -90,6 +95,10 @@ class Unauthenticated(AccessError):
     """A valid bearer token is needed."""
 
 
+class BadSignature(AccessError):
+    """The webhook's signature does not hold, or its timestamp is too far from the present."""
+
+
 class Forbidden(AccessError):
     """The token does not carry the right for this."""
 
@@ -116,12 +125,25 @@ class CacheUnavailable(Transient):
     """The cache does not answer."""
 
 
+class ModelChanged(Transient):
+    """The tenant's embedding model was changed while this was under way."""
+
+
 class NotReady(Transient):
     """The service is starting or catching up."""
 
 
 class Overloaded(Transient):
     """Too much at once; try again shortly."""
+
+    def __init__(self, message: str | None = None, *, retry_after_s: int | None = None) -> None:
+        """``retry_after_s``: whole seconds until there should be room; None: it is not known."""
+        self.retry_after_s = retry_after_s
+        super().__init__(message)
+
+
+class RateLimited(Overloaded):
+    """The tenant's share of what is taken a second is used up."""
 
 
 class DeadlineExceeded(CortexError):
@@ -130,6 +152,14 @@ class DeadlineExceeded(CortexError):
 
 class AllSourcesLost(CortexError):
     """No part of the search answered: this is a failure, not an empty result."""
+
+
+class UnknownModel(CortexError):
+    """The index is of an embedding model that is not configured here."""
+
+
+class ToolMissing(CortexError):
+    """A program that is needed is not installed."""
 
 
 class DataFolderError(CortexError):

@@ -1,8 +1,7 @@
-"""Kafka's protocol, and the only module that imports aiokafka: topics, publishing in order, following a topic.
+"""Kafka's protocol: publishing in order, following a topic. Topics are made in shared/kafka_admin.py.
 
 Measured on the embedded broker, and the reason for what looks odd here: the end offset it lists is the *first* offset of
-the last batch plus one (the high watermark of a fetch is right); it makes a missing topic up on the first metadata request
-that names it; and it gives no idempotent producer.
+the last batch plus one (the high watermark of a fetch is right), and it gives no idempotent producer.
 """
 
 import asyncio
@@ -10,21 +9,35 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import KafkaError, for_code
+from aiokafka.errors import KafkaError
 
-from shared.errors import InvalidInput, LogUnavailable
+from shared.errors import LogUnavailable
+from shared.kafka_admin import create_topics, open_admin, partition_counts
 from shared.kafka_closing import close_consumer, close_producer
-from shared.log import BULK, EVENTS
 from shared.partitioner import partition_of
+from shared.topics import (
+    ALL_TOPICS,
+    BULK,
+    COMMANDS,
+    COMPACTED,
+    CONTRADICTIONS,
+    DEAD_LETTERS,
+    EMBEDDED,
+    EVENTS,
+    GRAPH,
+    RESOLVED,
+    STORED,
+    topic_name,
+)
 
 __all__ = [
     "ALL_TOPICS",
     "BULK",
     "COMMANDS",
+    "COMPACTED",
     "CONTRADICTIONS",
     "DEAD_LETTERS",
     "EMBEDDED",
@@ -41,22 +54,13 @@ __all__ = [
     "Publisher",
     "RebalanceListener",
     "Record",
+    "Sent",
     "TopicPartition",
     "create_topics",
     "follow",
     "partition_of",
     "topic_name",
 ]
-
-EMBEDDED = "cortex.embedded"
-RESOLVED = "cortex.resolved"
-STORED = "cortex.stored"
-GRAPH = "cortex.graph"
-CONTRADICTIONS = "cortex.contradictions"
-COMMANDS = "cortex.commands"
-DEAD_LETTERS = "cortex.dead-letters"
-ALL_TOPICS = (EVENTS, BULK, EMBEDDED, RESOLVED, STORED, GRAPH, CONTRADICTIONS, COMMANDS, DEAD_LETTERS)
-COMPACTED = frozenset({GRAPH, CONTRADICTIONS})
 
 EPOCH_KEY = b"__epoch__"
 """Key of the records in a compacted topic that say where a refill begins and where it is complete."""
@@ -96,6 +100,13 @@ class Outgoing:
     headers: tuple[tuple[str, bytes], ...] = ()
 
 
+class Sent(NamedTuple):
+    """Where a message stands. ``timestamp_ms``: when the broker appended it, on a topic with LogAppendTime."""
+
+    offset: int
+    timestamp_ms: int
+
+
 @dataclass(frozen=True)
 class Followed:
     """A record of a followed topic."""
@@ -116,11 +127,6 @@ class Batch:
     records: tuple[Followed, ...]
     caught_up: bool
     partitions: int = 0
-
-
-def topic_name(prefix: str, topic: str) -> str:
-    """Return the name a topic has at the broker."""
-    return f"{prefix}{topic}"
 
 
 class Publisher:
@@ -168,6 +174,36 @@ class Publisher:
         except (KafkaError, OSError, TimeoutError) as error:
             raise LogUnavailable(f"The broker did not acknowledge a message to {name}.") from error
 
+    async def send(self, topic: str, messages: Sequence[tuple[int, Outgoing]]) -> list[Sent]:
+        """Publish each message to its partition, in order per partition; return where each stands.
+
+        On LogUnavailable any of them may have been kept, or may yet be. Raises LogUnavailable.
+        """
+        name = topic_name(self._prefix, topic)
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                futures = [
+                    await self._producer.send(
+                        name, message.value, key=message.key, partition=partition, headers=list(message.headers)
+                    )
+                    for partition, message in messages
+                ]
+                done = await asyncio.gather(*futures, return_exceptions=True)
+        except (KafkaError, OSError, TimeoutError) as error:
+            raise LogUnavailable(f"The broker did not acknowledge a message to {name}.") from error
+        failed = [one for one in done if isinstance(one, BaseException)]
+        if failed:
+            raise LogUnavailable(f"The broker did not acknowledge a message to {name}.") from failed[0]
+        return [Sent(one.offset, one.timestamp) for one in done if not isinstance(one, BaseException)]
+
+    async def ping(self, limit_s: float) -> None:
+        """Raise LogUnavailable when no broker answers within ``limit_s``."""
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._producer.client.fetch_all_metadata()
+        except (KafkaError, OSError, TimeoutError) as error:
+            raise LogUnavailable("No broker answers.") from error
+
     def _batches(self, messages: Iterable[Outgoing]) -> Iterable[Any]:
         batch = self._producer.create_batch()
         for message in messages:
@@ -197,64 +233,6 @@ def _append(batch: Any, message: Outgoing) -> bool:
         return False
     appended = batch.append(timestamp=None, key=message.key, value=message.value, headers=list(message.headers))
     return appended is not None
-
-
-async def create_topics(
-    bootstrap: str, partitions: int, *, prefix: str = "", replace: bool = False, deadline_s: float = DEADLINE_S
-) -> None:
-    """Make the topics that are missing, all with the same number of partitions.
-
-    ``replace``: a topic with another number is deleted and made anew. For the embedded broker only, which invents a topic
-    when a producer names it before we made it; nothing in it was accepted. Without it InvalidInput is raised.
-    Raises LogUnavailable.
-    """
-    names = [topic_name(prefix, topic) for topic in ALL_TOPICS]
-    try:
-        async with asyncio.timeout(deadline_s), AsyncExitStack() as stack:
-            admin = await _open_admin(bootstrap, stack)
-            there = await _partition_counts(admin, names)
-            wrong = {name: count for name, count in there.items() if count != partitions}
-            if wrong and not replace:
-                raise InvalidInput(f"Topics have another number of partitions than {partitions}: {wrong}.")
-            if wrong:
-                await admin.delete_topics(list(wrong))
-            missing = [topic for topic in ALL_TOPICS if there.get(topic_name(prefix, topic)) != partitions]
-            await _make(admin, missing, partitions, prefix)
-    except (KafkaError, OSError, TimeoutError) as error:
-        raise LogUnavailable(f"The broker at {bootstrap} does not answer.") from error
-
-
-async def _make(admin: Any, topics: Sequence[str], partitions: int, prefix: str) -> None:
-    if not topics:
-        return
-    wanted = [
-        NewTopic(
-            topic_name(prefix, topic),
-            num_partitions=partitions,
-            replication_factor=1,
-            topic_configs={"cleanup.policy": "compact"} if topic in COMPACTED else {},
-        )
-        for topic in topics
-    ]
-    answer = await admin.create_topics(wanted)
-    for fault in answer.to_object()["topic_errors"]:
-        if fault["error_code"] not in (0, 36):  # 36: another process was faster
-            raise for_code(fault["error_code"])(fault["topic"])
-
-
-async def _open_admin(bootstrap: str, stack: AsyncExitStack) -> Any:
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap, client_id="cortex", request_timeout_ms=5_000)
-    stack.push_async_callback(admin.close)
-    await admin.start()
-    return admin
-
-
-async def _partition_counts(admin: Any, names: Iterable[str]) -> dict[str, int]:
-    there = set(await admin.list_topics())  # asked first, because naming a missing topic would make it
-    wanted = [name for name in names if name in there]
-    if not wanted:
-        return {}
-    return {topic["topic"]: len(topic["partitions"]) for topic in await admin.describe_topics(wanted)}
 
 
 async def follow(
@@ -294,9 +272,9 @@ async def _open_line(bootstrap: str, stack: AsyncExitStack) -> asyncio.StreamRea
 
 async def _wait_for_topic(bootstrap: str, name: str) -> int:
     async with AsyncExitStack() as stack:
-        admin = await _open_admin(bootstrap, stack)
+        admin = await open_admin(bootstrap, stack)
         while True:
-            counts = await _partition_counts(admin, [name])
+            counts = await partition_counts(admin, [name])
             if counts.get(name):
                 return counts[name]
             await asyncio.sleep(0.05)

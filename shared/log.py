@@ -8,7 +8,8 @@ from typing import Protocol
 from schemas.commands import Command
 from schemas.events import Event
 from schemas.positions import Position
-from schemas.status import DeadLetter
+from schemas.status import DeadLetter, LetterMark
+from shared.letters import EVERY, LetterFilter
 
 EVENTS = "cortex.events"
 BULK = "cortex.bulk"
@@ -25,7 +26,7 @@ class Appended:
 
 @dataclass(frozen=True)
 class LogRecord:
-    """One kept event: ``body`` is its structured CloudEvent JSON."""
+    """One kept event: ``body`` is its structured CloudEvent JSON. ``revision``: as in `StageMessage`."""
 
     position: Position
     recorded_at: datetime
@@ -34,10 +35,15 @@ class LogRecord:
     event_id: str
     key: str
     body: bytes
+    revision: int | None = None
 
 
 class EventLog(Protocol):
-    """Append-only; unique by (tenant, source, id). Numbers rise with the order of acceptance, per partition at least."""
+    """Append-only. Numbers rise with the order of acceptance within a partition of a topic.
+
+    Of one (tenant, source, id) the first event counts. The journal keeps no other; Kafka may hold redeliveries, which the
+    store tells apart.
+    """
 
     @property
     def log_id(self) -> str:
@@ -50,25 +56,23 @@ class EventLog(Protocol):
         ...
 
     async def append(self, events: Sequence[Event], *, topic: str = EVENTS) -> list[Appended]:
-        """Keep events durably (all or none) and return their places, in order.
+        """Keep events durably and return their places, in order.
 
-        When this returns they survive a crash of the process and of the machine. Raises LogUnavailable or DiskFull.
+        When this returns they survive a crash of the process and of the machine. Raises LogUnavailable or DiskFull: then
+        none is in the journal, but on Kafka any may be. The same batch can always be sent again.
         """
+        ...
+
+    async def ping(self) -> None:
+        """Raise LogUnavailable when the log cannot be reached, within 2 s."""
+        ...
+
+    async def at(self, position: Position) -> LogRecord | None:
+        """Return the event of a position, None where it is not kept (any more). Raises LogUnavailable."""
         ...
 
     async def find(self, tenant: str, event_id: str, source: str | None = None) -> list[LogRecord]:
         """Return the kept events of that id (of several sources, where none is given), oldest first."""
-        ...
-
-    async def read(self, after: int, limit: int) -> list[LogRecord]:
-        """Return up to ``limit`` events of all topics and partitions with a number above ``after``, in order."""
-        ...
-
-    async def wait(self, after: int, timeout_s: float) -> bool:
-        """Wait until an event with a number above ``after`` is kept, by this or another process, at most ``timeout_s``.
-
-        Returns whether there is one (False: time is up); notices it within about 20 ms.
-        """
         ...
 
     async def pending(self, tenant: str, stored: dict[tuple[str, int], int]) -> dict[tuple[str, int], int]:
@@ -86,20 +90,53 @@ class EventLog(Protocol):
         """
         ...
 
-    async def orders(self, after: int, limit: int) -> list[tuple[int, Command]]:
-        """Return kept commands with a number above ``after``, in order (a log that is Kafka hands them on itself)."""
+    async def ordered(self, tenant: str, *, command_id: str | None = None, limit: int = 100) -> list[Command]:
+        """Return the tenant's kept commands, newest first, or the one of an id. Raises LogUnavailable."""
         ...
 
-    async def bury(self, letter: DeadLetter) -> None:
-        """Keep a dead letter; the same id again replaces it."""
+    async def bury(self, letter: DeadLetter) -> DeadLetter:
+        """Keep a dead letter durably and return what is kept of it now: where its id is known, `shared.letters.buried`.
+
+        Letters older than `shared.letters.KEPT` are let go, some at a time.
+        """
         ...
 
     async def dead_letters(
-        self, *, tenant: str | None = None, event_id: str | None = None, limit: int = 100, after: str | None = None
+        self, which: LetterFilter = EVERY, *, limit: int = 100, after: str | None = None
     ) -> list[DeadLetter]:
-        """Return dead letters, newest first; ``after`` is the id of the last one seen. ``tenant`` None: of all."""
+        """Return dead letters, newest failure first; ``after`` is the id of the last one seen."""
+        ...
+
+    async def dead_letter(self, letter_id: str) -> DeadLetter | None:
+        """Return one dead letter."""
+        ...
+
+    async def mark_letter(self, letter_id: str, mark: LetterMark) -> bool:
+        """Note durably what was done about a letter, by the rule `shared.letters.marked`.
+
+        False: it changed nothing, or there is no such letter.
+        """
         ...
 
     async def close(self) -> None:
         """Close files or connections."""
+        ...
+
+
+class JournalLog(EventLog, Protocol):
+    """A log with one order over all topics and partitions, from which a pump publishes."""
+
+    async def read(self, after: int, limit: int) -> list[LogRecord]:
+        """Return up to ``limit`` events of all topics and partitions with a number above ``after``, in order."""
+        ...
+
+    async def wait(self, after: int, timeout_s: float) -> bool:
+        """Wait until an event with a number above ``after`` is kept, by this or another process, at most ``timeout_s``.
+
+        Returns whether there is one (False: time is up); notices it within about 20 ms.
+        """
+        ...
+
+    async def orders(self, after: int, limit: int) -> list[tuple[int, Command]]:
+        """Return kept commands with a number above ``after``, in order."""
         ...

@@ -3,13 +3,33 @@
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from schemas.units import TenantId
 
 Port = Annotated[int, Field(ge=0, le=65_535)]
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+class EmbeddingEndpoint(BaseModel):
+    """A model behind an OpenAI-compatible ``/embeddings`` endpoint. ``url``: up to and with ``/v1``."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    url: Annotated[str, Field(pattern=r"^https?://\S+$")]
+    model: Annotated[str, Field(min_length=1, max_length=150, pattern=r"^\S+$")]
+    dims: Annotated[int, Field(ge=1, le=16_384)]
+    key: SecretStr | None = None
+    window_tokens: Annotated[int, Field(ge=16, le=100_000)] = Field(
+        default=400, description="a longer text is embedded in windows of so many (estimated) tokens"
+    )
+    send_dims: bool = Field(default=False, description="ask for `dims` dimensions, of a model that can be shortened")
+
+    @property
+    def name(self) -> str:
+        """The model's name as an index carries it: of another length, it is another model."""
+        return f"{self.model}/{self.dims}"
 
 
 class Settings(BaseSettings):
@@ -24,20 +44,67 @@ class Settings(BaseSettings):
     http_port: Port = 8420
     kafka_port: Port = 8421
     cache_port: Port = 8422
+    ingest_port: Port = Field(default=8424, description="figures and readiness of ingest (8423 is the MCP server's)")
     tokens_file: Path | None = Field(default=None, description="bearer tokens, one JSON object a line; see the README")
+    webhook_secrets_file: Path | None = Field(
+        default=None, description="secrets of incoming webhooks, one JSON object a line; see the README"
+    )
+    webhook_per_minute: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        default=60, description="incoming webhooks that a tenant may send a minute"
+    )
 
     # which parts; None: the embedded one
     kafka_bootstrap: str | None = None
     redis_url: SecretStr | None = None
+    store: Literal["sqlite", "weaviate"] = "sqlite"
+    weaviate_url: Annotated[str, Field(pattern=r"^https?://\S+$")] | None = None
+    weaviate_grpc: Annotated[str, Field(pattern=r"^\S+:[0-9]{1,5}$")] | None = Field(
+        default=None, description="host:port"
+    )
+    weaviate_consistency: Literal["ONE", "QUORUM", "ALL"] = "QUORUM"
+    weaviate_replication: Annotated[int, Field(ge=1, le=9)] = 1
     topic_prefix: Annotated[str, Field(max_length=100, pattern=r"^[a-zA-Z0-9._-]*$")] = ""
     partitions: Annotated[int, Field(ge=1, le=256)] = 4
-    embedder: Literal["minilm", "hashed"] = Field(default="minilm", description="'hashed' has no meaning: for tests")
+    replication: Annotated[int, Field(ge=1, le=9)] = Field(
+        default=1, description="copies of each record that `cortex topics` asks of Kafka; 3 outlive a lost broker"
+    )
+    embedder: Literal["minilm", "hashed", "endpoint"] = Field(
+        default="minilm", description="the model of new tenants; 'hashed' has no meaning: for tests"
+    )
+    embedder_url: str | None = Field(default=None, description="of an OpenAI-compatible endpoint, up to and with /v1")
+    embedder_model: str | None = Field(default=None, description="the endpoint's name of the model")
+    embedder_dims: Annotated[int, Field(ge=1, le=16_384)] | None = None
+    embedder_key: SecretStr | None = Field(default=None, description="sent to the endpoint as a bearer token")
+    other_embedders: tuple[EmbeddingEndpoint, ...] = Field(
+        default=(), description="further endpoints, as JSON: models that a tenant's index may be of, or be changed to"
+    )
+
+    # what is told to others
+    otlp_endpoint: str | None = Field(default=None, description="OpenTelemetry collector (OTLP over HTTP); None: off")
+
+    # the door for events
+    tenant_events_per_s: Annotated[float, Field(ge=0, le=1_000_000)] = Field(
+        default=500.0, description="what one tenant may publish over HTTP, ten seconds of it at once; 0: no limit"
+    )
+    tenant_bytes_per_s: Annotated[float, Field(ge=0)] = Field(
+        default=4 * 1024 * 1024, description="as tenant_events_per_s, in bytes: one largest batch a second"
+    )
+    tenant_live_events: Annotated[int, Field(ge=0)] = Field(
+        default=1_000,
+        description="a tenant with so many live events not stored yet gets its next ones into bulk; 0: never",
+    )
+    backlog_events: Annotated[int, Field(ge=1)] = Field(
+        default=200_000, description="with so many accepted events not stored nothing more is taken; bulk stops at half"
+    )
 
     # ingest
     embed_threads: Annotated[int, Field(ge=1, le=64)] = 1
     retry_attempts: Annotated[int, Field(ge=1, le=20)] = 5
     retry_base_s: Annotated[float, Field(gt=0, le=60)] = 0.2
     lane_records: Annotated[int, Field(ge=1, le=10_000)] = 256
+    slow_event_s: Annotated[float, Field(gt=0, le=3_600)] = Field(
+        default=10.0, description="an event that a stage has in hand for longer is named in log and figures"
+    )
     drain_s: Annotated[float, Field(gt=0, le=30)] = 3.0
     broker_limit_mb: Annotated[int, Field(ge=64)] = 512
 
@@ -60,6 +127,31 @@ class Settings(BaseSettings):
             msg = "search_deadline_ms must be smaller than answer_deadline_ms"
             raise ValueError(msg)
         return self
+
+    @model_validator(mode="after")
+    def _endpoint_is_whole(self) -> Self:
+        if self.embedder == "endpoint" and self.own_endpoint is None:
+            msg = "embedder 'endpoint' needs embedder_url, embedder_model and embedder_dims"
+            raise ValueError(msg)
+        names = [endpoint.name for endpoint in self.endpoints]
+        if len(names) > len(set(names)):
+            msg = f"two embedding endpoints have one name and length: {', '.join(sorted(names))}"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def own_endpoint(self) -> EmbeddingEndpoint | None:
+        """The endpoint that the embedder_ settings name, whether it is the one of new tenants or not."""
+        if self.embedder_url is None or self.embedder_model is None or self.embedder_dims is None:
+            return None
+        return EmbeddingEndpoint(
+            url=self.embedder_url, model=self.embedder_model, dims=self.embedder_dims, key=self.embedder_key
+        )
+
+    @property
+    def endpoints(self) -> tuple[EmbeddingEndpoint, ...]:
+        """Every endpoint that may be used."""
+        return (*([self.own_endpoint] if self.own_endpoint else []), *self.other_embedders)
 
     @property
     def cache_url(self) -> str:

@@ -4,6 +4,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.embedder import Vector, Vectors
+from shared.errors import InvalidInput
+
+
+def fitting(vectors: Vectors, query: Vector) -> Vectors:
+    """Return the vectors, where a question can be compared with them. Raises InvalidInput for one of other dimensions."""
+    if vectors.shape[1] != len(query):
+        raise InvalidInput(f"the question's vector has {len(query)} dimensions, and the index {vectors.shape[1]}")
+    return vectors
 
 
 def cosines(vectors: Vectors, query: Vector) -> NDArray[np.float64]:

@@ -11,14 +11,15 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from schemas.answers import KnownUnit
-from schemas.commands import Job
+from schemas.commands import Job, Selection
 from schemas.entities import EntityDeclaration, RelationDeclaration
 from schemas.events import Event
 from schemas.graph import Contribution
-from schemas.messages import Mention, Receipt, ReceiptOutcome, StageMessage
+from schemas.messages import Mention, Receipt, ReceiptOutcome, Resolution, StageMessage
 from schemas.positions import Position
-from schemas.units import Claim, UnitType
+from schemas.units import Claim, Unit, UnitType
 from shared.embedder import Vector, Vectors
+from shared.vector_models import KnownModel, VectorModels
 
 STORED = "stored"
 CONTRADICTIONS = "contradictions"
@@ -26,11 +27,15 @@ CONTRADICTIONS = "contradictions"
 
 @dataclass(frozen=True)
 class Effect:
-    """One stage message with what it carries, ready to be made durable. ``event`` is None for a marker."""
+    """One stage message with what it carries, ready to be made durable. ``event`` is None for a marker.
+
+    ``vectors`` are of the message's model; ``beside``: the same text's vectors of other models, by name.
+    """
 
     message: StageMessage
     event: Event | None
     vectors: Vectors | None = None
+    beside: Mapping[str, Vectors] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,39 @@ class UnitVersion(NamedTuple):
 
 
 @dataclass(frozen=True)
+class SelectedUnit:
+    """A live unit that a selection fits. ``version``: as in `UnitVersion`; ``content_key``: of its text's vectors."""
+
+    unit: Unit
+    version: str
+    revision: int
+    content_key: str
+    recorded_at: datetime
+
+
+class Resolving(NamedTuple):
+    """What a unit's text was resolved to anew, when it was the given version, of that revision."""
+
+    unit_id: str
+    version: str
+    revision: int
+    resolution: Resolution
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """What came of it: the version that stands (None: the unit is gone), and what it contributes to the graph now.
+
+    ``written``: it was still the version that was resolved, and what was found is kept.
+    """
+
+    unit_id: str
+    version: str | None
+    written: bool
+    contribution: Contribution
+
+
+@dataclass(frozen=True)
 class StoredContradiction:
     """A pair as kept. ``open`` is derived: both revisions still stand and neither unit is superseded or ended."""
 
@@ -171,8 +209,19 @@ class Snapshot(Protocol):
         """
         ...
 
+    async def model(self) -> str | None:
+        """Return the name of the model whose vectors are searched; None where nothing has vectors yet."""
+        ...
+
+    async def models(self) -> list[KnownModel]:
+        """Return the models whose vectors are kept, as `VectorModels.models` does."""
+        ...
+
     async def vector(self, query: Vector, where: SearchFilter, limit: int) -> list[PassageHit]:
-        """Return passages by cosine similarity (the best of their chunks), best first, ties by passage id. Exact."""
+        """Return passages by cosine similarity (the best of their chunks), best first, ties by passage id. Exact.
+
+        ``query`` is of `model`, as for `similarities`. Raises InvalidInput where its length is another.
+        """
         ...
 
     async def similarities(self, query: Vector, passage_ids: Collection[int]) -> dict[int, float]:
@@ -252,6 +301,16 @@ class Snapshot(Protocol):
         """Return background jobs as last saved, newest first, or the one of an id."""
         ...
 
+    async def select(self, selection: Selection, after: str, limit: int) -> list[SelectedUnit]:
+        """Return up to ``limit`` live units that fit, by unit id, those beyond ``after``. Every scope counts: no reader's
+        right is asked. ``selection.model``: units whose text has vectors of it.
+        """
+        ...
+
+    async def count_selected(self, selection: Selection) -> int:
+        """Return how many live units fit."""
+        ...
+
 
 class KnowledgeReader(Protocol):
     """Reads; opened by the query service and by the stages that look things up."""
@@ -273,7 +332,7 @@ class KnowledgeReader(Protocol):
         ...
 
 
-class KnowledgeWriter(Protocol):
+class KnowledgeWriter(VectorModels, Protocol):
     """Writes; owned by the one process that runs the store stage."""
 
     async def apply(self, tenant: str, effects: Sequence[Effect]) -> list[Applied]:
@@ -284,7 +343,9 @@ class KnowledgeWriter(Protocol):
         when it is live, so that later stages can repeat their work); a retraction leaves a tombstone for ever. A document
         turns to a revision when that revision's completion and all its parts are there and the hash agrees; until then
         the previous one answers; then older parts go. Watermarks never go back. A turn's keyword text holds its date and
-        its neighbours' (turn ± 1) words. Equal texts share passage and vector. Raises StoreUnavailable, DiskFull.
+        its neighbours' (turn ± 1) words. Equal texts share passage and vector. The first vectors make their model the
+        active one; vectors of models that are not known are left out. Raises StoreUnavailable, DiskFull, and ModelChanged
+        where a text that is to be kept comes with vectors, but with none of the active model.
         """
         ...
 
@@ -295,18 +356,25 @@ class KnowledgeWriter(Protocol):
     async def record_contradictions(
         self,
         tenant: str,
-        position: Position,
+        position: Position | None,
         recorded_at: datetime,
         checked: Collection[str],
         found: Sequence[FoundContradiction],
     ) -> list[StoredContradiction]:
         """Replace what is kept for the ``checked`` units' present revisions by ``found``, and move the watermark
-        ``contradictions``, in one transaction. Returns the pairs that are new.
+        ``contradictions``, in one transaction. Returns the pairs that are new. No ``position``: units were checked again.
+        """
+        ...
+
+    async def resolve_again(self, tenant: str, resolving: Sequence[Resolving]) -> list[Resolved]:
+        """Keep what units' texts were resolved to anew, in one transaction; nothing for a unit that has changed since.
+
+        The answers are in the order given, and each says what stands now. Raises StoreUnavailable, DiskFull.
         """
         ...
 
     async def save_job(self, tenant: str, job: Job) -> None:
-        """Keep a background job's state durably, in place of its older one."""
+        """Keep a background job's state durably, in place of its older one; one that is over stays as it ended."""
         ...
 
     async def contributions(self, tenant: str) -> list[Contribution]:
@@ -314,9 +382,14 @@ class KnowledgeWriter(Protocol):
         ...
 
     async def digest(self, tenant: str) -> dict[str, str]:
-        """Return SHA-256 digests by part (units, tombstones, documents, mentions, entities, relations, contradictions)
-        of the tenant's state. No floats, no clock, no positions: any order and any redelivery of the same events give
-        equal digests.
+        """Return the SHA-256 digest of each part of the tenant's state (shared/fingerprints.py names them), over the
+        part's fingerprints. Any order and any redelivery of the same events give equal digests.
+        """
+        ...
+
+    async def fingerprints(self, tenant: str, part: str) -> dict[str, str]:
+        """Return the fingerprint of each thing of a part, by identity, as shared/fingerprints.py writes them: the same in
+        every store. What differs between two stores is so found down to the thing. Raises StoreUnavailable.
         """
         ...
 

@@ -19,10 +19,11 @@ class UnreachableError(Exception):
 
 
 class ProblemError(Exception):
-    """The service refused; ``problem`` says why (RFC 9457)."""
+    """The service refused; ``problem`` says why (RFC 9457), and ``retry_after_s`` when to come again, where it knows."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, retry_after_s: float | None = None) -> None:
         self.problem = problem
+        self.retry_after_s = retry_after_s
         super().__init__(problem.detail)
 
 
@@ -47,6 +48,10 @@ class Client:
     def get(self, path: str, params: dict[str, Any] | None = None, *, ok: Sequence[int] = (200,)) -> Any:
         """Return the JSON of a resource. Raises ProblemError, UnreachableError."""
         return self._call("GET", path, ok=ok, params=params)
+
+    def post(self, path: str, body: dict[str, Any], *, ok: Sequence[int] = (200,)) -> Any:
+        """Send JSON and return the answer's. Raises ProblemError, UnreachableError."""
+        return self._call("POST", path, ok=ok, json=body)
 
     def find(self, path: str) -> Any | None:
         """Return the JSON of a resource, or None where there is none."""
@@ -75,13 +80,24 @@ class Client:
         except httpx.TransportError as error:
             raise UnreachableError(self._unreachable(error)) from error
 
+    def listen(self, path: str) -> Iterator[ServerSentEvent]:
+        """Yield a stream's events as they come. Raises ProblemError, UnreachableError."""
+        try:
+            with connect_sse(self._http, "GET", path) as source:
+                if source.response.status_code != httpx.codes.OK:
+                    source.response.read()
+                    raise ProblemError(problem_of(source.response))
+                yield from source.iter_sse()
+        except httpx.TransportError as error:
+            raise UnreachableError(self._unreachable(error)) from error
+
     def _call(self, method: str, path: str, *, ok: Sequence[int], **options: Any) -> Any:
         try:
             response = self._http.request(method, path, **options)
         except httpx.TransportError as error:
             raise UnreachableError(self._unreachable(error)) from error
         if response.status_code not in ok:
-            raise ProblemError(problem_of(response))
+            raise ProblemError(problem_of(response), retry_after_s(response))
         return response.json()
 
     def _unreachable(self, error: httpx.TransportError) -> str:
@@ -91,6 +107,12 @@ class Client:
 def unreachable(url: str, error: httpx.TransportError) -> str:
     """Say that no Cortex answers, and how to start one."""
     return f"no Cortex answers at {url} ({type(error).__name__}); start one with: cortex up"
+
+
+def retry_after_s(response: httpx.Response) -> float | None:
+    """Return the seconds of ``Retry-After``; None without it, and for a date, which this service never gives."""
+    text = response.headers.get("Retry-After", "")
+    return float(text) if text.isascii() and text.isdigit() else None
 
 
 def problem_of(response: httpx.Response) -> Problem:

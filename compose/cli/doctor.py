@@ -42,7 +42,7 @@ def run_doctor(*, data_dir: str, port: int | None, url: str | None, as_json: boo
 def _settings(data_dir: str, port: int | None) -> Settings:
     options: dict[str, Any] = {"data_dir": Path(data_dir)}
     if port is not None:
-        options |= {"http_port": port, "kafka_port": port + 1, "cache_port": port + 2}
+        options |= {"http_port": port, "kafka_port": port + 1, "cache_port": port + 2, "ingest_port": port + 4}
     return Settings(**options)
 
 

@@ -346,10 +346,20 @@ def run() -> None:
     """Run the command line: failures are one clear line and an exit code, never a traceback."""
     from compose.cli.care import register  # noqa: PLC0415 - it uses the options above
     from compose.cli.client import ProblemError, UnreachableError  # noqa: PLC0415
+    from compose.cli.jobs import register as register_jobs  # noqa: PLC0415
+    from compose.cli.letters import register as register_letters  # noqa: PLC0415
+    from compose.cli.members import register as register_members  # noqa: PLC0415
+    from compose.cli.moving import register as register_moving  # noqa: PLC0415
     from compose.cli.render import tell_problem  # noqa: PLC0415
+    from compose.cli.servers import register as register_servers  # noqa: PLC0415
     from shared.errors import CortexError  # noqa: PLC0415
 
     register(app)
+    register_servers(app)
+    register_letters(app)
+    register_jobs(app)
+    register_moving(app)
+    register_members(app)
     try:
         app()
     except UnreachableError as error:

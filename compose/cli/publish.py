@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 from urllib.parse import quote
@@ -18,6 +18,10 @@ from schemas.positions import Position
 from schemas.status import Accepted
 
 WAIT_S = 300.0
+PATIENCE_S = 300.0  # for one batch: a backlog of 200,000 events takes half an hour, but makes room all the time
+PAUSE_LEAST_S = 0.2
+PAUSE_MOST_S = 60.0  # the most that the service ever says
+COME_AGAIN = frozenset({429, 503})
 POLL_S = 0.1
 
 
@@ -55,7 +59,7 @@ def publish_all(client: Client, events: Iterable[dict[str, Any]], *, bulk: bool,
     with Progress(console=Console(stderr=True), disable=quiet, transient=True) as progress:
         task = progress.add_task("publishing", total=None)
         for batch in batches(events):
-            taken.extend(_publish_patiently(client, batch, bulk=bulk))
+            taken.extend(publish_patiently(client, batch, bulk=bulk))
             progress.update(task, advance=len(batch), description=f"publishing: {len(taken)} accepted")
     return taken
 
@@ -80,19 +84,35 @@ def wait_searchable(client: Client, taken: list[Accepted], timeout_s: float = WA
 
 
 def _pending(client: Client, accepted: Accepted) -> bool:
-    status = client.get(f"/v1/events/{quote(accepted.id, safe='/')}", {"source": accepted.source})
-    return bool(status["state"] == "pending")
+    named = {"source": accepted.source, "token": accepted.token}
+    status = client.get(f"/v1/events/{quote(accepted.id, safe='/')}", named)
+    return status["state"] in {"pending", "retrying"}
 
 
-def _publish_patiently(client: Client, batch: list[dict[str, Any]], *, bulk: bool, attempts: int = 8) -> list[Accepted]:
-    for attempt in range(attempts):
+def publish_patiently(
+    client: Client,
+    batch: list[dict[str, Any]],
+    *,
+    bulk: bool,
+    patience_s: float = PATIENCE_S,
+    sleep: Callable[[float], None] = time.sleep,
+) -> list[Accepted]:
+    """Publish a batch; a service that has no room or no share left is asked again when it says so.
+
+    Raises ProblemError for any other refusal, and when no batch got in for ``patience_s``; UnreachableError.
+    """
+    waited_s = 0.0
+    guess_s = PAUSE_LEAST_S
+    while True:
         try:
             return list(client.publish(batch, bulk=bulk).accepted)
         except ProblemError as error:
-            if error.problem.status not in {429, 503} or attempt == attempts - 1:
+            pause_s = min(max(error.retry_after_s or guess_s, PAUSE_LEAST_S), PAUSE_MOST_S)
+            guess_s *= 2
+            if error.problem.status not in COME_AGAIN or waited_s + pause_s > patience_s:
                 raise
-            time.sleep(min(0.2 * 2**attempt, 5.0))
-    return []
+            sleep(pause_s)
+            waited_s += pause_s
 
 
 def _good(lines: Iterable[tuple[int, dict[str, Any]] | Refused], refused: list[Refused]) -> Iterator[dict[str, Any]]:

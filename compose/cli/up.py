@@ -6,14 +6,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
 from rich.console import Console
 
 from compose.cli import exits
 from compose.cli.client import Client
 from compose.cli.publish import publish_all, wait_searchable
+from compose.cli.read_settings import read_settings
 from schemas.events import dump_event
-from shared.errors import Fault, InvalidInput
 from shared.settings import Settings
 
 
@@ -23,8 +22,8 @@ def run_up(*, company: bool, data_dir: str, port: int | None, tenant: str, as_js
 
     options: dict[str, Any] = {"data_dir": Path(data_dir), "tenant": tenant}
     if port is not None:
-        options |= {"http_port": port, "kafka_port": port + 1, "cache_port": port + 2}
-    settings = _settings(options)
+        options |= {"http_port": port, "kafka_port": port + 1, "cache_port": port + 2, "ingest_port": port + 4}
+    settings = read_settings(options)
     console = Console(stderr=as_json)
 
     async def on_ready(url: str) -> None:
@@ -37,23 +36,6 @@ def run_up(*, company: bool, data_dir: str, port: int | None, tenant: str, as_js
 
     asyncio.run(run_local(settings, on_ready=on_ready, on_progress=on_progress))
     return exits.OK
-
-
-def _settings(options: dict[str, Any]) -> Settings:
-    """Read the settings. Raises InvalidInput, which names each wrong one as its variable is called."""
-    try:
-        return Settings(**options)
-    except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)
-        raise InvalidInput(
-            faults=tuple(
-                Fault(
-                    "_".join(("CORTEX", *(str(part).upper() for part in one["loc"]))),
-                    one["msg"].removeprefix("Value error, "),
-                )
-                for one in found
-            )
-        ) from error
 
 
 def _feed_company(console: Console, url: str, tenant: str) -> None:

@@ -117,7 +117,9 @@ class BrokerEpochs:
             end = await self._ended(stop, broker, pipeline)
             if end is not None:
                 return end
-            if broker.memory_mb() > limit_mb and not any(pipeline.lag().values()):
+            # a job may take hours and goes on in the next epoch: the broker need not wait for it
+            waiting = sum(count for stage, count in pipeline.lag().items() if stage != "commands")
+            if broker.memory_mb() > limit_mb and not waiting:
                 return End.FULL
 
     async def _ended(

@@ -223,6 +223,7 @@ class Doctor:
         wanted = {"http_port": (settings.host, settings.http_port), "kafka_port": ("127.0.0.1", settings.kafka_port)}
         if settings.redis_url is None:
             wanted["cache_port"] = ("127.0.0.1", settings.cache_port)
+        wanted["ingest_port"] = ("127.0.0.1", settings.ingest_port)
         taken = []
         for setting, (host, port) in wanted.items():
             try:

@@ -4,23 +4,22 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
 import structlog
 
-from compose.local.broker_epoch import BrokerEpochs, EpochPipeline
+from compose.local.broker_epoch import BrokerEpochs
 from compose.local.children import LOOPBACK, Child, broker_command, listening
 from compose.local.folder import FileLock
+from compose.local.ingest_parts import open_health, pipelines
 from compose.local.log_files import configure_logging
 from compose.local.notices import Notice, tell, tell_failure
 from compose.local.signals import stop_signals
-from shared.clock import Clock, SystemClock
-from shared.embedder import Embedder
+from shared.clock import SystemClock
+from shared.embedders.catalogue import Catalogue
 from shared.errors import CortexError
-from shared.log import EventLog
 from shared.logs.journal import Journal
 from shared.settings import Settings
 
@@ -30,7 +29,6 @@ PREDECESSOR_S: Final = 15.0  # a killed runtime's ingest process may still be en
 # The embedder's thread needs the interpreter for moments between two texts. With Python's 5 ms it waits longer for another
 # thread to let go than its work takes: beside a busy one it did 37 texts a second, with this 88 (alone 120).
 SWITCH_INTERVAL_S: Final = 0.0005
-READER_THREADS: Final = 1  # the contradictions stage reads; it has one thread's worth of work
 
 _log = structlog.get_logger(__name__)
 
@@ -55,13 +53,16 @@ async def run_ingest(settings: Settings) -> None:
         stop = stack.enter_context(stop_signals())
         lock = await asyncio.to_thread(FileLock.take, settings.data_dir / "ingest.lock", PREDECESSOR_S)
         stack.callback(lock.close)
+        health = await open_health(settings, LOOPBACK, stack)
         log = await asyncio.to_thread(Journal.open, settings.journal_path, settings.partitions, clock)
         stack.push_async_callback(log.close)
-        embedder = await _open_embedder(settings)
-        stack.push_async_callback(embedder.close)
+        embedders = await Catalogue.open(settings, settings.embed_threads)
+        stack.push_async_callback(embedders.close)
+        bootstrap = f"{LOOPBACK}:{settings.kafka_port}"
+        make = await pipelines(settings, bootstrap, log, embedders, clock, health, stack)
         epochs = BrokerEpochs(
             lambda: _start_broker(settings),
-            _pipelines(settings, log, embedder, clock, stack),
+            make,
             limit_mb=settings.broker_limit_mb,
             drain_s=settings.drain_s,
             on_running=_running,
@@ -77,34 +78,6 @@ def _running() -> None:
     for number in numbers:
         with contextlib.suppress(ProcessLookupError):
             os.setpriority(os.PRIO_PROCESS, number, NICENESS)
-
-
-async def _open_embedder(settings: Settings) -> Embedder:
-    if settings.embedder == "hashed":
-        from shared.embedders.hashed import HashedEmbedder  # noqa: PLC0415 - one of two
-
-        return HashedEmbedder()
-    from shared.embedders.minilm import MiniLMEmbedder  # noqa: PLC0415 - one of two, and the heavy one
-
-    return await MiniLMEmbedder.open(settings.embed_threads)
-
-
-def _pipelines(
-    settings: Settings, log: EventLog, embedder: Embedder, clock: Clock, stack: AsyncExitStack
-) -> Callable[[], EpochPipeline]:
-    """Open the store for the life of the process; return what makes a pipeline on it, one an epoch."""
-    from ingest.pipeline import Pipeline  # noqa: PLC0415 - 0.5 s of imports, after the locks are had
-    from shared.boards.redis import RedisBoard  # noqa: PLC0415 - as above
-    from shared.stores.sqlite import SqliteReader, SqliteWriter  # noqa: PLC0415 - as above
-
-    writer = SqliteWriter(settings.knowledge_dir, clock)
-    stack.push_async_callback(writer.close)
-    reader = SqliteReader(settings.knowledge_dir, threads=READER_THREADS, vector_memory_mb=settings.vector_memory_mb)
-    stack.push_async_callback(reader.close)
-    board = RedisBoard(settings.cache_url, prefix=settings.topic_prefix)
-    stack.push_async_callback(board.close)
-    bootstrap = f"{LOOPBACK}:{settings.kafka_port}"
-    return lambda: Pipeline(settings, bootstrap, log, writer, reader, embedder, clock, board=board)
 
 
 async def _start_broker(settings: Settings) -> Child:

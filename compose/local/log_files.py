@@ -20,8 +20,11 @@ OURS_ALREADY: Final = (
 )  # what they call an error is retried, and told by our own line if it lasts
 
 
-def configure_logging(process: str, folder: Path) -> None:
-    """Send this process's log lines to ``folder/process.log``, bounded in size, and errors to standard error."""
+def configure_logging(process: str, folder: Path | None) -> None:
+    """Send this process's log lines to ``folder/process.log``, bounded in size, and errors to standard error.
+
+    Without a folder all lines go to standard error, as JSON: there whatever runs the process collects them.
+    """
     logging.raiseExceptions = False  # a full disk must not fill the terminal with tracebacks of the logger
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -35,7 +38,10 @@ def configure_logging(process: str, folder: Path) -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
-    file = RotatingFileHandler(folder / f"{process}.log", maxBytes=FILE_BYTES, backupCount=BACKUPS, encoding="utf-8")
+    file: logging.Handler = logging.StreamHandler(sys.stderr)
+    if folder is not None:
+        path = folder / f"{process}.log"
+        file = RotatingFileHandler(path, maxBytes=FILE_BYTES, backupCount=BACKUPS, encoding="utf-8")
     file.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
@@ -59,7 +65,7 @@ def configure_logging(process: str, folder: Path) -> None:
         )
     )
     root = logging.getLogger()
-    root.handlers = [file, terminal]
+    root.handlers = [file] if folder is None else [file, terminal]
     root.setLevel(logging.INFO)
     for name in CHATTY:
         logging.getLogger(name).setLevel(logging.WARNING)

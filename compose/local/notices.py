@@ -8,11 +8,11 @@ from typing import Final
 import orjson
 
 from shared import errors
-from shared.errors import AccessError, CortexError, DataFolderError, InputError, NotReady
+from shared.errors import AccessError, CortexError, DataFolderError, InputError, NotReady, UnknownModel
 
 EXIT_HOPELESS: Final = 78  # EX_CONFIG of sysexits.h: starting again as things are would end the same way
 EXIT_FAILED: Final = 1
-HOPELESS: Final = (AccessError, DataFolderError, InputError)
+HOPELESS: Final = (AccessError, DataFolderError, InputError, UnknownModel)
 
 
 @dataclass(frozen=True)

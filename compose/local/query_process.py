@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import sys
+from collections.abc import Callable
 from typing import Final
 
 import structlog
@@ -23,18 +24,18 @@ def main() -> int:
     """Run the process; return its exit code."""
     settings = Settings()
     configure_logging("query", settings.data_dir / "log")
-    asked_to_stop = _note_signals()
+    asked_to_stop = note_signals()
     factory = uvicorn.Config("", log_config=None).get_loop_factory()
     try:
         with asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(_serve(settings, asked_to_stop))
+            runner.run(serve(settings, lambda: asked_to_stop))
     except CortexError as error:
         _log.error("query.ended", error=type(error).__name__, detail=str(error))
         return tell_failure(error)
     return 0
 
 
-def _note_signals() -> list[int]:
+def note_signals() -> list[int]:
     """Note signals instead of dying of them: uvicorn, at its end, raises again what it has caught."""
     asked: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -42,7 +43,8 @@ def _note_signals() -> list[int]:
     return asked
 
 
-async def _serve(settings: Settings, asked_to_stop: list[int]) -> None:
+async def serve(settings: Settings, asked_to_stop: Callable[[], list[int]]) -> None:
+    """Open the parts and serve until a signal. ``asked_to_stop``: the signals so far, asked once the parts are open."""
     from query.access import Access  # noqa: PLC0415 - a second of imports, after log and signals are set up
     from query.app import create_app  # noqa: PLC0415 - as above
     from query.parts import open_parts  # noqa: PLC0415 - as above
@@ -62,7 +64,7 @@ async def _serve(settings: Settings, asked_to_stop: list[int]) -> None:
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=FAREWELL_S,
         )
-        if asked_to_stop:
+        if asked_to_stop():
             return
         tell(Notice(stage="query opened its parts"))
         await uvicorn.Server(config).serve()

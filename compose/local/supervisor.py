@@ -1,6 +1,7 @@
 """The local runtime: one process that starts, watches and ends all others, in order."""
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import Awaitable, Callable
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import structlog
+from pydantic import SecretStr
 
 from compose.local.children import LOOPBACK, Command, cache_command
 from compose.local.folder import DataFolder
@@ -67,6 +69,7 @@ def _settle(settings: Settings, folder: DataFolder) -> Settings:
     wanted = {"http_port": (settings.host, settings.http_port), "kafka_port": (LOOPBACK, settings.kafka_port)}
     if settings.redis_url is None:
         wanted["cache_port"] = (LOOPBACK, settings.cache_port)
+    wanted["ingest_port"] = (LOOPBACK, settings.ingest_port)
     ports = distinct_ports(wanted, wait_s)
     paths = {"data_dir": folder.path, "tokens_file": settings.tokens_file and settings.tokens_file.absolute()}
     return settings.model_copy(update={**paths, **ports})
@@ -140,7 +143,11 @@ def _environment(settings: Settings) -> dict[str, str]:
     path = [str(ROOT), *filter(None, [env.get("PYTHONPATH")])]
     env |= {"PYTHONPATH": os.pathsep.join(path), **dict.fromkeys(SINGLE_THREADED, "1")}
     values: dict[str, Any] = settings.model_dump(exclude_none=True)
-    for name, value in values.items():
-        plain = value.get_secret_value() if hasattr(value, "get_secret_value") else value
-        env[f"CORTEX_{name.upper()}"] = str(plain)
-    return env
+    return env | {f"CORTEX_{name.upper()}": _written(value) for name, value in values.items()}
+
+
+def _written(value: Any) -> str:
+    """Write a value as its variable is read: a secret in the open, several things as JSON."""
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    return json.dumps(value, default=_written) if isinstance(value, tuple | list | dict) else str(value)

@@ -208,7 +208,7 @@ class Tools:
         )
         taken = await self._service.post("/v1/events", [event], authorization=authorization, content_type=BATCH_TYPE)
         accepted = taken["accepted"][0]
-        state, why = await self._settled(accepted["id"], authorization)
+        state, why = await self._settled(accepted, authorization)
         scope_key = f"{event['data']['scope']['level']}/{event['data']['scope']['entity_id']}"
         published = Published(
             unit_id=event["data"]["id"],
@@ -321,15 +321,18 @@ class Tools:
         return complete(unit | {"agent": agent}, tenant=identity.tenant, source=SOURCE, scope=scope)
 
     async def _settled(
-        self, event_id: str, authorization: str | None
+        self, accepted: Mapping[str, Any], authorization: str | None
     ) -> tuple[Literal["stored", "pending", "failed"], str]:
         """Wait until the event is searchable or failed; say pending when that takes longer than an agent should wait."""
         with anyio.move_on_after(STORED_S):
             while True:
-                path = f"/v1/events/{quote(event_id, safe='')}"
-                status = await self._service.get(path, {"source": SOURCE}, authorization=authorization)
+                path = f"/v1/events/{quote(accepted['id'], safe='')}"
+                named = {"source": SOURCE, "token": accepted["token"]}
+                status = await self._service.get(path, named, authorization=authorization)
                 if status["state"] == "stored":
                     return "stored", "questions find it now"
+                if status["state"] in {"superseded", "retracted", "stale"}:
+                    return "stored", f"it is kept, and {status['state']}: other knowledge stands in its place"
                 if status["state"] == "failed":
                     return "failed", f"{status['cause']} at stage {status['stage']}"
                 await anyio.sleep(POLL_S)

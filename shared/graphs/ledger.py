@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from schemas.graph import Contribution
 
-Standing = tuple[int, bool, bytes]
-"""(revision, removed, body): what stands for an id, ordered by precedence. The body is JSON: a tenth of the objects' memory,
+Standing = tuple[int, bool, int, bytes]
+"""(revision, removed, remade, body): what stands for an id, ordered by precedence. The body is JSON: a tenth of the objects' memory,
 and plain tuples of plain values cost the garbage collector nothing."""
 
 
@@ -18,10 +18,11 @@ class Ledger:
     def take(self, contribution: Contribution) -> bool:
         """Take one in; returns whether it replaces what stood.
 
-        The highest revision stands, at equal ones the removal, then the greater text: never the order of arrival.
+        The highest revision stands, at equal ones the removal, then what was made last, then the greater text: never
+        the order of arrival.
         """
         tenant = self._standing.setdefault(contribution.tenant, {})
-        new = (contribution.revision, contribution.removed, _body(contribution))
+        new = (contribution.revision, contribution.removed, contribution.remade, _body(contribution))
         present = tenant.get(contribution.id)
         if present is not None and new <= present:
             return False
@@ -34,7 +35,7 @@ class Ledger:
 
     def standing(self, tenant: str, contribution_id: str) -> Contribution:
         """Return what stands for an id that was taken in, possibly a removal."""
-        return Contribution.model_validate_json(self._standing[tenant][contribution_id][2])
+        return Contribution.model_validate_json(self._standing[tenant][contribution_id][3])
 
     def live(self, tenant: str) -> list[Contribution]:
         """Return what contributes now, by id."""
@@ -44,7 +45,7 @@ class Ledger:
     def bodies(self) -> Iterator[bytes]:
         """Yield everything that stands as JSON, removals included, by tenant and id."""
         for tenant in self.tenants():
-            yield from (self._standing[tenant][key][2] for key in sorted(self._standing[tenant]))
+            yield from (self._standing[tenant][key][3] for key in sorted(self._standing[tenant]))
 
 
 def _body(contribution: Contribution) -> bytes:

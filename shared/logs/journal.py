@@ -13,9 +13,11 @@ from typing import Final, Self, TypeVar
 
 from schemas.commands import Command
 from schemas.events import Event
-from schemas.status import DeadLetter
+from schemas.positions import Position
+from schemas.status import DeadLetter, LetterMark
 from shared.clock import Clock
 from shared.errors import LogUnavailable, Overloaded
+from shared.letters import EVERY, LetterFilter
 from shared.log import EVENTS, Appended, LogRecord
 from shared.logs.journal_file import JournalFile
 from shared.logs.rows import NewEvent, make_row
@@ -24,6 +26,7 @@ Value = TypeVar("Value")
 
 WAITING_BYTES: Final = 64 * 1024 * 1024  # sixteen POSTs of the largest size; beyond it callers are told to come again
 COMMIT_BYTES: Final = 8 * 1024 * 1024  # a commit's share: keeps the file's lock, and so other readers' wait, short
+BEYOND: Final = 2**62  # after the last number: reading there touches the file and gives nothing
 SCAN_PAGE: Final = 500  # some hundred kB in hand
 POLL_S: Final = 0.02  # how soon another process's commit is noticed
 # The file's time of change counts in ticks of up to 10 ms: only once it is older than this does "the same time" mean "no
@@ -98,6 +101,15 @@ class Journal:
         """Return the kept events of that id (of several sources, where none is given), oldest first."""
         return await self._read(lambda: self._reading.find(tenant, event_id, source))
 
+    async def ping(self) -> None:
+        """Raise LogUnavailable when the file cannot be read."""
+        await self.read(BEYOND, 1)
+
+    async def at(self, position: Position) -> LogRecord | None:
+        """Return the event of a position."""
+        rows = await self.read(position.number - 1, 1)
+        return next((row for row in rows if row.position == position), None)
+
     async def read(self, after: int, limit: int) -> list[LogRecord]:
         """Return up to ``limit`` events of all topics and partitions with a number above ``after``, in order."""
         return await self._read(lambda: self._reading.read(after, limit))
@@ -140,15 +152,27 @@ class Journal:
         """Return kept commands with a number above ``after``, in order."""
         return await self._read(lambda: self._reading.orders(after, limit))
 
-    async def bury(self, letter: DeadLetter) -> None:
-        """Keep a dead letter durably; the same id again replaces it."""
-        await self._read(lambda: self._reading.bury(letter))
+    async def ordered(self, tenant: str, *, command_id: str | None = None, limit: int = 100) -> list[Command]:
+        """Return the tenant's kept commands, newest first, or the one of an id."""
+        return await self._read(lambda: self._reading.ordered(tenant, command_id, limit))
+
+    async def bury(self, letter: DeadLetter) -> DeadLetter:
+        """Keep a dead letter durably, and let go of some that are too old."""
+        return await self._read(lambda: self._reading.bury(letter))
+
+    async def dead_letter(self, letter_id: str) -> DeadLetter | None:
+        """Return one dead letter."""
+        return await self._read(lambda: self._reading.dead_letter(letter_id))
+
+    async def mark_letter(self, letter_id: str, mark: LetterMark) -> bool:
+        """Note durably what was done about a letter."""
+        return await self._read(lambda: self._reading.mark_letter(letter_id, mark))
 
     async def dead_letters(
-        self, *, tenant: str | None = None, event_id: str | None = None, limit: int = 100, after: str | None = None
+        self, which: LetterFilter = EVERY, *, limit: int = 100, after: str | None = None
     ) -> list[DeadLetter]:
         """Return dead letters, newest first; an ``after`` that is not there gives none."""
-        return await self._read(lambda: self._reading.dead_letters(tenant, event_id, limit, after))
+        return await self._read(lambda: self._reading.dead_letters(which, limit, after))
 
     async def close(self) -> None:
         """Commit what is waiting, then close the file. What comes after raises LogUnavailable."""

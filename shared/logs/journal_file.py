@@ -1,35 +1,30 @@
 """The journal's file: its tables, and every statement that touches them. One connection, used by one thread."""
 
-import base64
 import secrets
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Self
 
-import orjson
-
 from schemas.commands import Command
 from schemas.positions import Position
-from schemas.status import DeadLetter
+from schemas.status import DeadLetter, LetterMark
 from shared.errors import CortexError, DataFolderError, DiskFull, FolderNewer, FolderReadOnly, LogUnavailable
+from shared.letters import LetterFilter
 from shared.log import Appended, LogRecord
+from shared.logs import journal_letters
 from shared.logs.rows import NewEvent
 from shared.logs.turnstile import Turnstile
+from shared.validity import from_micros, micros
 
 SCHEMA_VERSION: Final = 2
 # Others hold the file for a commit (three syncs) or a read of some hundred rows: milliseconds, on a slow disk tens.
 BUSY_MS: Final = 5_000
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LANES: Final = "SELECT topic, partition, events FROM lane WHERE tenant = ?"
 _RECORD: Final = "SELECT number, topic, partition, recorded_at, tenant, source, id, key, body FROM event"
 _EVENT_COLUMNS: Final = "number, topic, partition, ordinal, tenant, source, id, key, recorded_at, body"
-_LETTER_COLUMNS: Final = (
-    "id, stage, cause, detail, attempts, topic, partition, offset, tenant, event_id, event_source, failed_at, body, "
-    "headers, key"
-)
 
 # `ordinal` counts a tenant's events in one partition from 1, `lane.events` is the last of them: so the lag above any
 # number is a difference of two look-ups, however many events wait.
@@ -47,13 +42,6 @@ CREATE TABLE lane (
     tenant TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL, events INTEGER NOT NULL,
     PRIMARY KEY (tenant, topic, partition)
 ) WITHOUT ROWID;
-CREATE TABLE dead_letter (
-    id TEXT PRIMARY KEY, stage TEXT NOT NULL, cause TEXT NOT NULL, detail TEXT NOT NULL, attempts INTEGER NOT NULL,
-    topic TEXT NOT NULL, partition INTEGER NOT NULL, offset INTEGER NOT NULL,
-    tenant TEXT, event_id TEXT, event_source TEXT, failed_at INTEGER NOT NULL,
-    body BLOB NOT NULL, headers BLOB NOT NULL, key BLOB
-);
-CREATE INDEX dead_letter_age ON dead_letter (failed_at, id);
 """
 # Since version 2.
 _COMMANDS: Final = """
@@ -119,7 +107,7 @@ class JournalFile:
         """Write all groups in one durable transaction: ``recorded_at`` is ``now``, or the last one if that is later."""
         with self._writing():
             newest = self._db.execute("SELECT recorded_at FROM event ORDER BY number DESC LIMIT 1").fetchone()
-            recorded_at = _micros(now) if newest is None else max(_micros(now), newest[0])
+            recorded_at = micros(now) if newest is None else max(micros(now), newest[0])
             return [[self._insert(event, recorded_at) for event in group] for group in groups]
 
     def find(self, tenant: str, event_id: str, source: str | None) -> list[LogRecord]:
@@ -161,7 +149,7 @@ class JournalFile:
     def letter_rows(self) -> list[tuple[Any, ...]]:
         """Return all dead letters as they lie in the file."""
         with self._reading():
-            return self._db.execute(f"SELECT {_LETTER_COLUMNS} FROM dead_letter").fetchall()  # noqa: S608 - constants
+            return journal_letters.rows(self._db)
 
     def take_rows(self, rows: Sequence[tuple[Any, ...]]) -> None:
         """Put events of another file into this one, at their own numbers."""
@@ -171,9 +159,8 @@ class JournalFile:
 
     def take_rest(self, letters: Sequence[tuple[Any, ...]], log_id: str) -> None:
         """Complete a copy: its dead letters, its name, and the counts of its partitions, which follow from its events."""
-        marks = ", ".join("?" for _ in _LETTER_COLUMNS.split(", "))
         with self._writing():
-            self._db.executemany(f"INSERT INTO dead_letter ({_LETTER_COLUMNS}) VALUES ({marks})", letters)  # noqa: S608 - constants
+            journal_letters.take(self._db, letters)
             self._db.execute("UPDATE meta SET value = ? WHERE name = 'log_id'", (log_id,))
             self._db.execute(
                 "INSERT INTO lane SELECT tenant, topic, partition, max(ordinal) FROM event GROUP BY tenant, topic, partition"
@@ -184,7 +171,7 @@ class JournalFile:
         with self._writing():
             kept = self._db.execute(
                 "INSERT OR IGNORE INTO command (tenant, id, recorded_at, body) VALUES (?, ?, ?, ?)",
-                (command.tenant, command.id, _micros(now), command.model_dump_json(exclude_none=True)),
+                (command.tenant, command.id, micros(now), command.model_dump_json(exclude_none=True)),
             )
             return kept.rowcount > 0
 
@@ -195,31 +182,32 @@ class JournalFile:
             rows = self._db.execute(query, (after, limit)).fetchall()
         return [(number, Command.model_validate_json(body)) for number, body in rows]
 
-    def bury(self, letter: DeadLetter) -> None:
-        """Keep a dead letter, in place of one of that id."""
-        headers = [[name, base64.b64encode(value).decode()] for name, value in letter.headers]
-        row = letter.model_dump() | {"failed_at": _micros(letter.failed_at), "headers": orjson.dumps(headers)}
-        marks = ", ".join(f":{name}" for name in _LETTER_COLUMNS.split(", "))
-        with self._writing():
-            self._db.execute(f"INSERT OR REPLACE INTO dead_letter ({_LETTER_COLUMNS}) VALUES ({marks})", row)  # noqa: S608 - constants
-
-    def dead_letters(self, tenant: str | None, event_id: str | None, limit: int, after: str | None) -> list[DeadLetter]:
-        """Return dead letters, newest first; an unknown ``after`` gives none."""
-        where, values = ["1"], []
-        for column, value in (("tenant", tenant), ("event_id", event_id)):
-            if value is not None:
-                where.append(f"{column} = ?")
-                values.append(value)
-        if after is not None:
-            where.append("(failed_at, id) < (SELECT failed_at, id FROM dead_letter WHERE id = ?)")
-            values.append(after)
-        query = (
-            f"SELECT {_LETTER_COLUMNS} FROM dead_letter WHERE {' AND '.join(where)} "  # noqa: S608 - constants
-            "ORDER BY failed_at DESC, id DESC LIMIT ?"
-        )
+    def ordered(self, tenant: str, command_id: str | None, limit: int) -> list[Command]:
+        """Return a tenant's commands, newest first, or the one of an id."""
+        query = "SELECT body FROM command WHERE tenant = ?1 AND (?2 IS NULL OR id = ?2) ORDER BY number DESC LIMIT ?3"
         with self._reading():
-            rows = self._db.execute(query, (*values, limit)).fetchall()
-        return [_letter(row) for row in rows]
+            rows = self._db.execute(query, (tenant, command_id, limit)).fetchall()
+        return [Command.model_validate_json(body) for (body,) in rows]
+
+    def bury(self, letter: DeadLetter) -> DeadLetter:
+        """Keep a dead letter, and let go of some that are too old; return what is kept of it."""
+        with self._writing():
+            return journal_letters.bury(self._db, letter)
+
+    def dead_letter(self, letter_id: str) -> DeadLetter | None:
+        """Return one dead letter."""
+        with self._reading():
+            return journal_letters.find(self._db, letter_id)
+
+    def mark_letter(self, letter_id: str, mark: LetterMark) -> bool:
+        """Note what was done about a letter; False where that changes nothing."""
+        with self._writing():
+            return journal_letters.mark(self._db, letter_id, mark)
+
+    def dead_letters(self, which: LetterFilter, limit: int, after: str | None) -> list[DeadLetter]:
+        """Return dead letters, newest first; an unknown ``after`` gives none."""
+        with self._reading():
+            return journal_letters.listed(self._db, which, limit, after)
 
     def _insert(self, event: NewEvent, recorded_at: int) -> Appended:
         known = self._db.execute(
@@ -228,7 +216,7 @@ class JournalFile:
         ).fetchone()
         if known is not None:
             number, topic, partition, first_recorded_at = known
-            return Appended(self._position(topic, partition, number), _instant(first_recorded_at), duplicate=True)
+            return Appended(self._position(topic, partition, number), from_micros(first_recorded_at), duplicate=True)
         ordinal = self._db.execute(
             "INSERT INTO lane VALUES (?, ?, ?, 1) "
             "ON CONFLICT (tenant, topic, partition) DO UPDATE SET events = events + 1 RETURNING events",
@@ -250,7 +238,7 @@ class JournalFile:
             ),
         ).lastrowid
         assert number is not None
-        return Appended(self._position(event.topic, event.partition, number), _instant(recorded_at), duplicate=False)
+        return Appended(self._position(event.topic, event.partition, number), from_micros(recorded_at), duplicate=False)
 
     def _ordinal(self, tenant: str, topic: str, partition: int, number: int) -> int:
         """Return how many events of the partition have at most that number."""
@@ -267,7 +255,7 @@ class JournalFile:
     def _record(self, row: tuple[Any, ...]) -> LogRecord:
         number, topic, partition, recorded_at, tenant, source, event_id, key, body = row
         position = self._position(topic, partition, number)
-        return LogRecord(position, _instant(recorded_at), tenant, source, event_id, key, body)
+        return LogRecord(position, from_micros(recorded_at), tenant, source, event_id, key, body)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -306,8 +294,10 @@ def _prepare(connection: sqlite3.Connection, partitions: int) -> dict[str, str]:
     try:
         version = _known_version(connection)
         if version < SCHEMA_VERSION:
-            for statement in (*(_SCHEMA.split(";\n") if version == 0 else ()), *_COMMANDS.split(";\n")):
-                connection.execute(statement)
+            first = (_SCHEMA, journal_letters.FIRST_SCHEMA) if version == 0 else ()
+            for script in (*first, _COMMANDS, journal_letters.SINCE_2):
+                for statement in script.split(";\n"):
+                    connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         if version == 0:
             made = {"log_id": secrets.token_hex(16), "partitions": str(partitions)}
@@ -330,17 +320,3 @@ def _known_version(connection: sqlite3.Connection) -> int:
             f"The journal has schema {version}, this release knows {SCHEMA_VERSION}: start a later release of Cortex."
         )
     return version
-
-
-def _micros(at: datetime) -> int:
-    return (at - _EPOCH) // timedelta(microseconds=1)
-
-
-def _instant(micros: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=micros)
-
-
-def _letter(row: tuple[Any, ...]) -> DeadLetter:
-    fields = dict(zip(_LETTER_COLUMNS.split(", "), row, strict=True))
-    headers = tuple((name, base64.b64decode(value)) for name, value in orjson.loads(fields["headers"]))
-    return DeadLetter.model_validate(fields | {"failed_at": _instant(fields["failed_at"]), "headers": headers})

@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from schemas.commands import Command
 from schemas.events import Event
 from schemas.positions import Position
-from schemas.status import DeadLetter
+from schemas.status import DeadLetter, LetterMark
 from shared.clock import Clock
 from shared.errors import LogUnavailable
+from shared.letters import EVERY, KEPT, LetterFilter, buried, marked
 from shared.log import EVENTS, Appended, LogRecord
 from shared.logs.rows import NewEvent, make_row
 
@@ -61,6 +62,15 @@ class MemoryLog:
             if (record.tenant, record.event_id) == (tenant, event_id) and source in (None, record.source)
         ]
 
+    async def ping(self) -> None:
+        """Raise LogUnavailable once it was closed."""
+        self._check_open()
+
+    async def at(self, position: Position) -> LogRecord | None:
+        """Return the event of a position."""
+        rows = await self.read(position.number - 1, 1)
+        return next((row for row in rows if row.position == position), None)
+
     async def read(self, after: int, limit: int) -> list[LogRecord]:
         """Return up to ``limit`` events with a number above ``after``, in order."""
         self._check_open()
@@ -109,13 +119,36 @@ class MemoryLog:
         start = max(after, 0)
         return list(enumerate(self._commands[start : start + limit], start + 1))
 
-    async def bury(self, letter: DeadLetter) -> None:
-        """Keep a dead letter; the same id again replaces it."""
+    async def ordered(self, tenant: str, *, command_id: str | None = None, limit: int = 100) -> list[Command]:
+        """Return the tenant's kept commands, newest first, or the one of an id."""
         self._check_open()
-        self._letters[letter.id] = letter
+        mine = [kept for kept in reversed(self._commands) if kept.tenant == tenant and command_id in (None, kept.id)]
+        return mine[:limit]
+
+    async def bury(self, letter: DeadLetter) -> DeadLetter:
+        """Keep a dead letter, and let go of those that are too old."""
+        self._check_open()
+        kept = self._letters[letter.id] = buried(self._letters.get(letter.id), letter)
+        for old in [one.id for one in self._letters.values() if one.failed_at < letter.failed_at - KEPT]:
+            del self._letters[old]
+        return kept
+
+    async def dead_letter(self, letter_id: str) -> DeadLetter | None:
+        """Return one dead letter."""
+        self._check_open()
+        return self._letters.get(letter_id)
+
+    async def mark_letter(self, letter_id: str, mark: LetterMark) -> bool:
+        """Note what was done about a letter."""
+        self._check_open()
+        known = self._letters.get(letter_id)
+        if known is None or (changed := marked(known, mark)) is known:
+            return False
+        self._letters[letter_id] = changed
+        return True
 
     async def dead_letters(
-        self, *, tenant: str | None = None, event_id: str | None = None, limit: int = 100, after: str | None = None
+        self, which: LetterFilter = EVERY, *, limit: int = 100, after: str | None = None
     ) -> list[DeadLetter]:
         """Return dead letters, newest first; an ``after`` that is not there gives none."""
         self._check_open()
@@ -125,9 +158,7 @@ class MemoryLog:
         letters = [
             letter
             for letter in self._letters.values()
-            if tenant in (None, letter.tenant)
-            and event_id in (None, letter.event_id)
-            and (before is None or _age(letter) < before)
+            if which.fits(letter) and (before is None or _age(letter) < before)
         ]
         return sorted(letters, key=_age, reverse=True)[:limit]
 

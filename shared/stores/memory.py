@@ -1,10 +1,8 @@
 """The knowledge store in memory: both protocols, small and slow, and the specification of every other store."""
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-
-import numpy as np
 
 from schemas.commands import Job
 from schemas.entities import EntityDeclaration, RelationDeclaration
@@ -13,20 +11,35 @@ from schemas.graph import Contribution
 from schemas.messages import MarkerKind, Receipt, ReceiptOutcome, StageMessage
 from schemas.positions import Position
 from shared.clock import Clock, SystemClock
-from shared.effects import Statement, digest_rows, model_json, resolution_row, statement_of
+from shared.effects import Statement, statement_of
 from shared.embedder import Vectors
 from shared.errors import InvalidInput
-from shared.store import CONTRADICTIONS, STORED, Applied, Effect, FoundContradiction, KnownEvent, StoredContradiction
+from shared.fingerprints import PARTS, contradiction, fingerprints_of, part_digest
+from shared.passages import stated_text
+from shared.store import (
+    CONTRADICTIONS,
+    STORED,
+    Applied,
+    Effect,
+    FoundContradiction,
+    KnownEvent,
+    Resolved,
+    Resolving,
+    StoredContradiction,
+)
+from shared.stores.memory_again import resolve
+from shared.stores.memory_fingerprints import values_in
 from shared.stores.memory_state import Outcome, TenantState
 from shared.stores.memory_view import Contents, MemorySnapshot
+from shared.vector_models import Coverage, KnownModel, Text
 
 
 class MemoryStore:
     """Reader and writer in one. State is a plain function of all that was ever said, computed when it is asked for."""
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    def __init__(self, clock: Clock | None = None, states: Sequence[TenantState] = ()) -> None:
         self._clock = clock or SystemClock()
-        self._tenants: dict[str, TenantState] = {}
+        self._tenants: dict[str, TenantState] = {state.tenant: state for state in states}
         self._views: dict[str, Contents] = {}
 
     @asynccontextmanager
@@ -50,25 +63,70 @@ class MemoryStore:
             if effect.event is not None and effect.event.tenant != tenant:
                 raise InvalidInput(f"an event of tenant {effect.event.tenant!r} was handed to the store of {tenant!r}")
         state = self._tenants.get(tenant) or TenantState(tenant)
+        state.vectors.check([_found(effect) for effect in effects if effect.vectors is not None])
         applied = [_enter(state, effect) for effect in effects]
         for effect, one in zip(effects, applied, strict=True):
             _move(state, STORED, effect.message.position)
             _note(state, effect, one)
-        counted = state.counted_texts()
-        state.vectors = {key: kept for key, kept in state.vectors.items() if key in counted}
+        state.vectors.retain(state.counted_texts())
         self._keep(state)
         return applied
 
     async def known_vectors(self, model: str, tenant: str, content_keys: Collection[str]) -> dict[str, Vectors]:
         """Return vectors that were computed before."""
         state = self._tenants.get(tenant) or TenantState(tenant)
-        kept = {key: state.vectors[key] for key in content_keys if key in state.vectors}
-        return {key: vectors for key, (name, vectors) in kept.items() if name == model}
+        kept = state.vectors.of(model)
+        return {key: kept[key] for key in content_keys if key in kept}
+
+    async def models(self, tenant: str) -> list[KnownModel]:
+        """Return the tenant's models, the active one first."""
+        return self._state(tenant).vectors.models()
+
+    async def add_model(self, tenant: str, model: str, dims: int) -> None:
+        """Make a model known, so that its vectors are kept."""
+        state = self._state(tenant)
+        state.vectors.add_model(model, dims)
+        self._keep(state)
+
+    async def coverage(self, tenant: str, model: str) -> Coverage:
+        """Return how many texts lack a model's vectors."""
+        state = self._state(tenant)
+        texts = state.counted_texts()
+        return Coverage(len(texts), len(state.vectors.without(model, texts)))
+
+    async def texts_without(self, tenant: str, model: str, limit: int, after: str = "") -> list[Text]:
+        """Return texts that lack a model's vectors."""
+        state = self._state(tenant)
+        texts = state.counted_texts()
+        keys = [key for key in state.vectors.without(model, texts) if key > after]
+        units = [(key, texts[key].unit) for key in keys[:limit]]
+        return [Text(key, stated_text(unit), unit.id) for key, unit in units if unit is not None]
+
+    async def put_vectors(self, tenant: str, model: str, vectors: Mapping[str, Vectors]) -> int:
+        """Keep vectors of texts in place of older ones of this model."""
+        state = self._state(tenant)
+        kept = state.vectors.replace(model, vectors, state.counted_texts())
+        self._keep(state)
+        return kept
+
+    async def activate_model(self, tenant: str, model: str) -> bool:
+        """Let searches use a model, unless a text lacks its vectors."""
+        state = self._state(tenant)
+        done = state.vectors.activate(model, state.counted_texts())
+        self._keep(state)
+        return done
+
+    async def drop_model(self, tenant: str, model: str, limit: int) -> int:
+        """Forget a model and some of its vectors."""
+        state = self._state(tenant)
+        gone = state.vectors.drop(model, limit)
+        self._keep(state)
+        return gone
 
     async def record_contradictions(
         self,
         tenant: str,
-        position: Position,
+        position: Position | None,
         recorded_at: datetime,
         checked: Collection[str],
         found: Sequence[FoundContradiction],
@@ -84,16 +142,25 @@ class MemoryStore:
             del state.contradictions[identity]
         for pair in found:
             state.contradictions[pair.id] = (pair, min(before.get((pair.id, pair.revisions), recorded_at), recorded_at))
-        _move(state, CONTRADICTIONS, position)
+        if position is not None:
+            _move(state, CONTRADICTIONS, position)
         self._keep(state)
         new = {pair.id for pair in found if (pair.id, pair.revisions) not in before}
         kept = await self._snapshot(tenant).contradictions(open_only=False, limit=-1)
         return [pair for pair in kept if pair.found.id in new]
 
+    async def resolve_again(self, tenant: str, resolving: Sequence[Resolving]) -> list[Resolved]:
+        """Keep what units' texts were resolved to anew, where they have not changed since."""
+        state = self._tenants.get(tenant) or TenantState(tenant)
+        answers = [resolve(state, one) for one in resolving]
+        self._keep(state)
+        return answers
+
     async def save_job(self, tenant: str, job: Job) -> None:
         """Keep a background job's state."""
         state = self._tenants.get(tenant) or TenantState(tenant)
-        state.jobs[job.id] = job
+        if job.id not in state.jobs or not state.jobs[job.id].finished:
+            state.jobs[job.id] = job
         self._keep(state)
 
     async def contributions(self, tenant: str) -> list[Contribution]:
@@ -105,31 +172,20 @@ class MemoryStore:
 
     async def digest(self, tenant: str) -> dict[str, str]:
         """Return the digests of the tenant's state."""
+        return {part: part_digest(await self.fingerprints(tenant, part)) for part in PARTS}
+
+    async def fingerprints(self, tenant: str, part: str) -> dict[str, str]:
+        """Return the fingerprint of each thing of a part of the tenant's state."""
         state = self._tenants.get(tenant) or TenantState(tenant)
-        standing = self._snapshot(tenant).standing_contradictions()
-        live = state.all_live()
-        rows: dict[str, list[object]] = {
-            "units": [
-                [said.rank.source, said.rank.event_id, model_json(said.unit)]
-                for said in live.values()
-                if said.unit is not None
-            ],
-            "tombstones": [
-                [unit_id, own[0].rank.revision if own[0].explicit else None]
-                for unit_id in state.said
-                if (own := state.own(unit_id)) and own[0].rank.retraction
-            ],
-            "documents": _document_rows(state),
-            "mentions": [
-                [unit_id, resolution_row(said.mentions, said.claims)]
-                for unit_id, said in live.items()
-                if said.mentions or said.claims
-            ],
-            "entities": _declared_rows(state, "entity"),
-            "relations": _declared_rows(state, "relation"),
-            "contradictions": [[pair.id, pair.difference, pair.detail, pair.attribute] for pair in standing],
-        }
-        return {part: digest_rows(of_part) for part, of_part in rows.items()}
+        if part == "contradictions":
+            pairs = self._snapshot(tenant).standing_contradictions()
+            return fingerprints_of(
+                contradiction(pair.id, pair.difference, pair.detail, pair.attribute) for pair in pairs
+            )
+        return fingerprints_of(values_in(state, part))
+
+    def _state(self, tenant: str) -> TenantState:
+        return self._tenants.get(tenant) or TenantState(tenant)
 
     def _keep(self, state: TenantState) -> None:
         self._tenants[state.tenant] = state
@@ -139,6 +195,14 @@ class MemoryStore:
         if tenant not in self._views:
             self._views[tenant] = _contents(self._tenants.get(tenant) or TenantState(tenant))
         return MemorySnapshot(self._views[tenant], self._clock.now())
+
+
+def _found(effect: Effect) -> dict[str, Vectors]:
+    """Return an effect's vectors by model."""
+    embedding = effect.message.embedding
+    if effect.vectors is None or embedding is None:
+        return {}
+    return {embedding.model: effect.vectors, **effect.beside}
 
 
 def _enter(state: TenantState, effect: Effect) -> Applied:
@@ -190,10 +254,7 @@ def _entered(state: TenantState, effect: Effect) -> Applied:
         outcome = state.enter_part(statement) if statement.document_id else state.enter_unit(statement)
         if outcome[0] is not ReceiptOutcome.STALE and effect.vectors is not None and message.embedding is not None:
             assert statement.content_key is not None  # assertions have a text
-            kept = state.vectors.get(statement.content_key)
-            if kept is None or kept[0] != message.embedding.model:
-                matrix = np.atleast_2d(effect.vectors).astype(np.float32)
-                state.vectors[statement.content_key] = (message.embedding.model, matrix)
+            state.vectors.keep(statement.content_key, _found(effect))
         return _applied(state, message, outcome)
     declared, contribution = state.declare(event, message)
     return Applied(_receipt(state, message, declared), (contribution,))
@@ -256,7 +317,12 @@ def _contents(state: TenantState) -> Contents:
     return Contents(
         live=state.all_live(),
         history=history,
-        vectors=dict(state.vectors),
+        model=state.vectors.active,
+        models=tuple(state.vectors.models()),
+        vectors=state.vectors.of(state.vectors.active),
+        embedded=frozenset(
+            (key, model.name) for model in state.vectors.models() for key in state.vectors.of(model.name)
+        ),
         declared=tuple(
             item.data
             for item in state.declared.values()
@@ -269,26 +335,3 @@ def _contents(state: TenantState) -> Contents:
         events=dict(state.events),
         jobs=dict(state.jobs),
     )
-
-
-def _document_rows(state: TenantState) -> list[object]:
-    rows: list[object] = []
-    for document_id, document in state.documents.items():
-        if document.current is not None:
-            rank, completion = document.current
-            rows.append(["current", document_id, rank.revision, completion.parts, rank.digest])
-        rows += [["completion", document_id, rank.revision, rank.digest] for rank, _ in document.completions.values()]
-        rows += [
-            ["waiting", document_id, revision, part, statement.rank.digest]
-            for (revision, part, _), statement in document.parts.items()
-            if statement not in document.active
-        ]
-    return rows
-
-
-def _declared_rows(state: TenantState, kind: str) -> list[object]:
-    return [
-        [identity, int(item.rank.retraction), None if item.rank.retraction else model_json(item.data)]
-        for (name, identity), item in state.declared.items()
-        if name == kind
-    ]

@@ -27,8 +27,8 @@ from shared.contributions import (
     unit_id_of,
 )
 from shared.effects import Rank, Statement, choose_parts, data_digest, kept_ranks, revision_of
-from shared.embedder import Vectors
 from shared.store import FoundContradiction, KnownEvent
+from shared.stores.memory_vectors import VectorState
 
 Declaration = EntityDeclaration | EntityRetraction | RelationDeclaration | RelationRetraction
 Outcome = tuple[ReceiptOutcome, tuple[str, ...], tuple[str, ...], int]
@@ -87,7 +87,7 @@ class TenantState:
     documents: dict[str, Document] = field(default_factory=dict)
     declared: dict[tuple[str, str], Declared] = field(default_factory=dict)
     entities_version: int = 0
-    vectors: dict[str, tuple[str, Vectors]] = field(default_factory=dict)
+    vectors: VectorState = field(default_factory=VectorState)
     contradictions: dict[str, tuple[FoundContradiction, datetime]] = field(default_factory=dict)
     watermarks: dict[tuple[str, str, int], int] = field(default_factory=dict)
     events: dict[tuple[str, str], KnownEvent] = field(default_factory=dict)
@@ -129,11 +129,11 @@ class TenantState:
         found = {unit_id: self.live(unit_id) for unit_id in sorted(ids)}
         return {unit_id: statement for unit_id, statement in found.items() if statement is not None}
 
-    def counted_texts(self) -> set[str]:
-        """Return the content keys of texts whose vectors are kept: of what stands, and of parts that wait."""
+    def counted_texts(self) -> dict[str, Statement]:
+        """Return the texts whose vectors are kept, by content key: of what stands, and of parts that wait."""
         own = [statements[0] for unit_id in self.said if (statements := self.own(unit_id))]
         parts = [part for document in self.documents.values() for part in document.parts.values()]
-        return {statement.content_key for statement in (*own, *parts) if statement.content_key}
+        return {statement.content_key: statement for statement in (*own, *parts) if statement.content_key}
 
     def enter_unit(self, statement: Statement) -> Outcome:
         """Enter what is said about a unit that stands for itself."""

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import cached_property
 
 from schemas.answers import KnownUnit, UnitState
-from schemas.commands import Job
+from schemas.commands import Job, Selection
 from schemas.entities import EntityDeclaration, RelationDeclaration
 from schemas.units import ScopeLevel, Unit
 from shared.contributions import found_by
@@ -17,7 +17,7 @@ from shared.embedder import Vector, Vectors
 from shared.memberships import LEVELS, walk
 from shared.mentions import subject_key
 from shared.passages import index_terms, passage_id, passage_key, telling_terms
-from shared.similarity import cosines
+from shared.similarity import cosines, fitting
 from shared.store import (
     STORED,
     FoundContradiction,
@@ -25,12 +25,15 @@ from shared.store import (
     Membership,
     PassageHit,
     SearchFilter,
+    SelectedUnit,
     StoreCounts,
     StoredContradiction,
     StoredUnit,
     UnitVersion,
 )
+from shared.stores.memory_again import select, version_of
 from shared.validity import Held, Successor, from_micros, held, micros, passes, supersession
+from shared.vector_models import KnownModel
 
 BM25_K1, BM25_B = 1.2, 0.75
 BM25_IDF_FLOOR = 1e-6
@@ -55,7 +58,10 @@ class Contents:
 
     live: dict[str, Statement]
     history: dict[str, tuple[Statement, ...]]
-    vectors: dict[str, tuple[str, Vectors]]
+    model: str | None
+    models: tuple[KnownModel, ...]
+    vectors: dict[str, Vectors]
+    embedded: frozenset[tuple[str, str]]
     declared: tuple[EntityDeclaration | RelationDeclaration, ...]
     entities_version: int
     documents: int
@@ -156,6 +162,14 @@ class MemorySnapshot:
                 )
         return self._hits(sorted(scores.items(), key=lambda item: (-item[1], item[0])), where, limit)
 
+    async def model(self) -> str | None:
+        """Return the name of the model whose vectors are searched."""
+        return self._contents.model
+
+    async def models(self) -> list[KnownModel]:
+        """Return the models whose vectors are kept."""
+        return list(self._contents.models)
+
     async def vector(self, query: Vector, where: SearchFilter, limit: int) -> list[PassageHit]:
         """Return passages by cosine similarity."""
         scores = await self.similarities(query, self._passages)
@@ -164,11 +178,7 @@ class MemorySnapshot:
     async def similarities(self, query: Vector, passage_ids: Collection[int]) -> dict[int, float]:
         """Return the cosine similarity of each passage."""
         found = await self.passage_vectors(passage_ids)
-        return {
-            pid: float(cosines(vectors, query).max())
-            for pid, vectors in found.items()
-            if vectors.shape[1] == len(query)
-        }
+        return {pid: float(cosines(fitting(vectors, query), query).max()) for pid, vectors in found.items()}
 
     async def passage_vectors(self, passage_ids: Collection[int]) -> dict[int, Vectors]:
         """Return the vectors of each passage."""
@@ -176,7 +186,7 @@ class MemorySnapshot:
         for pid in sorted(set(passage_ids) & set(self._passages)):
             kept = self._contents.vectors.get(self._passages[pid][0].statement.content_key or "")
             if kept is not None:
-                found[pid] = kept[1]
+                found[pid] = kept
         return found
 
     async def about(self, keys: Collection[str], where: SearchFilter, limit: int) -> dict[str, list[PassageHit]]:
@@ -201,7 +211,18 @@ class MemorySnapshot:
             if not set(keys).isdisjoint(found_by(live.unit, live.statement.mentions))
         ]
         found.sort(key=lambda live: (-live.times.moment, live.unit.id))
-        return [UnitVersion(live.unit.id, "/".join(map(str, live.statement.rank))) for live in found[:limit]]
+        return [UnitVersion(live.unit.id, version_of(live.statement)) for live in found[:limit]]
+
+    async def select(self, selection: Selection, after: str, limit: int) -> list[SelectedUnit]:
+        """Return live units that fit, by unit id, those beyond ``after``."""
+        return [one for one in self._selected(selection) if one.unit.id > after][:limit]
+
+    async def count_selected(self, selection: Selection) -> int:
+        """Return how many live units fit."""
+        return len(self._selected(selection))
+
+    def _selected(self, selection: Selection) -> list[SelectedUnit]:
+        return select(self._contents.live, self._contents.embedded, selection)
 
     async def latest(self, where: SearchFilter, limit: int, *, oldest_first: bool = False) -> list[PassageHit]:
         """Return passages by time."""

@@ -5,10 +5,12 @@ from collections.abc import AsyncIterator
 import pytest
 
 from shared.clock import ManualClock
-from tests.contract.knowledge_events import NOW, Store, open_store
+from tests.contract.knowledge_events import NOW, WEAVIATE, Store, open_store
+
+needs_weaviate = pytest.mark.skipif(not WEAVIATE, reason="CORTEX_TEST_WEAVIATE names no server: make test-cluster does")
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", pytest.param("weaviate", marks=needs_weaviate)])
 async def store(request, tmp_path) -> AsyncIterator[Store]:
     """An empty knowledge store with a clock that stands still."""
     opened = open_store(request.param, tmp_path, ManualClock(NOW))

@@ -1,6 +1,9 @@
 """Events and effects in few words, for tests of the knowledge store."""
 
 import hashlib
+import os
+import uuid
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -134,6 +137,10 @@ def where(*scopes: str, **given) -> SearchFilter:
     return SearchFilter(scopes=frozenset(scopes or (CORE,)), **{"at": NOW, **given})
 
 
+async def nothing() -> None:
+    """What is to be cleaned where the folder goes anyway."""
+
+
 @dataclass
 class Store:
     """Writer and reader of one store. ``apply`` numbers events as they come."""
@@ -142,6 +149,7 @@ class Store:
     reader: KnowledgeReader
     number: int = 0
     said: list[Effect] = field(default_factory=list)
+    clean: Callable[[], Awaitable[None]] = nothing
 
     async def apply(self, *events: dict, tenant: str = TENANT) -> list[Applied]:
         """Apply events in one transaction."""
@@ -182,9 +190,10 @@ class Store:
             return await snapshot.counts()
 
     async def close(self) -> None:
-        """Close both."""
+        """Close both, and leave no server with what only this test knows of."""
         await self.reader.close()
         await self.writer.close()
+        await self.clean()
 
 
 def open_store(kind: str, folder: Path, clock: Clock) -> Store:
@@ -192,7 +201,33 @@ def open_store(kind: str, folder: Path, clock: Clock) -> Store:
     if kind == "memory":
         both = MemoryStore(clock)
         return Store(both, both)
+    if kind == "weaviate":
+        return weaviate_store(clock)
     return Store(SqliteWriter(folder, clock), SqliteReader(folder, threads=2, vector_memory_mb=16, clock=clock))
+
+
+WEAVIATE = os.environ.get("CORTEX_TEST_WEAVIATE", "")
+"""``http://host:port,host:grpc-port`` of a server to test with; empty: there is none."""
+
+
+def weaviate_store(clock: Clock, prefix: str | None = None) -> Store:
+    """Open a store on the server of `WEAVIATE`, with collections of its own that go when it is closed."""
+    from shared.stores.weaviate import WeaviateReader, WeaviateWriter  # noqa: PLC0415 - an extra
+    from shared.stores.weaviate.client import Client  # noqa: PLC0415 - an extra
+
+    url, grpc = WEAVIATE.split(",")
+    own = prefix or f"Test{uuid.uuid4().hex}"
+
+    async def clean() -> None:
+        client = Client(url, grpc)
+        for name in await client.collections():
+            if name.startswith(own):
+                await client.drop(name)
+        await client.close()
+
+    return Store(
+        WeaviateWriter(url, grpc, clock, prefix=own), WeaviateReader(url, grpc, clock=clock, prefix=own), clean=clean
+    )
 
 
 def _said(**given) -> dict:

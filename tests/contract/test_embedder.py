@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +10,11 @@ import pytest
 
 from shared.embedder import Embedder
 from shared.embedders import minilm, minilm_graph
+from shared.embedders.endpoint import EndpointEmbedder
 from shared.embedders.hashed import HashedEmbedder
 from shared.embedders.minilm import MiniLMEmbedder
 from shared.errors import EmbedderUnavailable
+from tests.endpoint_server import EndpointServer, running
 
 pytestmark = pytest.mark.anyio  # leaves the plain functions alone
 
@@ -30,13 +32,20 @@ def cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("models")
 
 
-@pytest.fixture(params=["hashed", "plain", "fused-int8"])
+@pytest.fixture(scope="module")
+def server() -> Iterator[EndpointServer]:
+    with running(EndpointServer({"words": 256})) as serving:
+        yield serving
+
+
+@pytest.fixture(params=["hashed", "plain", "fused-int8", "endpoint"])
 async def embedder(request: pytest.FixtureRequest, cache_dir: Path) -> AsyncIterator[Embedder]:
-    made = (
-        HashedEmbedder()
-        if request.param == "hashed"
-        else await MiniLMEmbedder.open(1, cache_dir, variant=request.param)
-    )
+    if request.param == "hashed":
+        made: Embedder = HashedEmbedder()
+    elif request.param == "endpoint":
+        made = EndpointEmbedder(request.getfixturevalue("server").endpoint("words", window_tokens=254))
+    else:
+        made = await MiniLMEmbedder.open(1, cache_dir, variant=request.param)
     yield made
     await made.close()
 

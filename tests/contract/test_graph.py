@@ -606,3 +606,16 @@ def test_builds_rest_in_proportion_to_their_time():
     assert graph.refresh_interval_s == 0.5
     graph._last_build_s = 0.3
     assert graph.refresh_interval_s == pytest.approx(6.0)
+
+
+@pytest.mark.parametrize("make", IMPLEMENTATIONS)
+def test_of_one_revision_what_was_made_last_stands_in_either_order(make: Callable[[], EntityGraph]) -> None:
+    """A unit that is resolved anew keeps its revision; what it adds then replaces what it added before."""
+    first, anew = unit("u", A, None, "payments"), unit("u", A, None, "a").model_copy(update={"remade": 5})
+    for order in ((first, anew), (anew, first)):
+        graph = make()
+        graph.apply(order)
+        graph.refresh()
+        snapshot = graph.snapshot(TENANT)
+        assert snapshot.knows("a", BOTH)
+        assert not snapshot.knows("payments", BOTH)

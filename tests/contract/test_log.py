@@ -8,10 +8,12 @@ from pathlib import Path
 import orjson
 import pytest
 
+from schemas.commands import Command, Reindex
 from schemas.events import Event, dump_event, parse_event
-from schemas.status import DeadLetter
+from schemas.status import DeadLetter, LetterMark, LetterState
 from shared.clock import ManualClock
 from shared.errors import InvalidInput, LogUnavailable
+from shared.letters import LetterFilter
 from shared.log import BULK, EVENTS, EventLog
 from shared.logs.journal import Journal
 from shared.logs.memory import MemoryLog
@@ -21,6 +23,8 @@ pytestmark = pytest.mark.anyio
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PARTITIONS = 4
+REPLAYED = LetterMark(state=LetterState.REPLAYED, by="person-ana", at=NOON + timedelta(hours=1), job="letters-1")
+DISCARDED = LetterMark(state=LetterState.DISCARDED, by="person-ana", at=NOON + timedelta(hours=1))
 
 
 def event(
@@ -238,13 +242,66 @@ async def test_dead_letters_come_newest_first_page_by_page(log: EventLog) -> Non
     assert await log.dead_letters(after="unknown") == []
 
 
-async def test_dead_letters_can_be_had_of_one_tenant_or_one_event(log: EventLog) -> None:
+async def test_dead_letters_can_be_chosen_by_what_is_known_of_them(log: EventLog) -> None:
     await log.bury(letter("a", 1))
-    await log.bury(letter("b", 2, event_id="e2"))
+    await log.bury(letter("b", 2, event_id="e2").model_copy(update={"stage": "store", "cause": "error"}))
     await log.bury(letter("c", 3, tenant="other"))
-    assert [buried.id for buried in await log.dead_letters(tenant="acme")] == ["b", "a"]
-    assert [buried.id for buried in await log.dead_letters(tenant="acme", event_id="e1")] == ["a"]
-    assert [buried.id for buried in await log.dead_letters(event_id="e1")] == ["c", "a"]
+    await log.mark_letter("a", DISCARDED)
+
+    async def chosen(**given: str) -> list[str]:
+        return [buried.id for buried in await log.dead_letters(LetterFilter(**given))]
+
+    assert await chosen(tenant="acme") == ["b", "a"]
+    assert await chosen(tenant="acme", event_id="e1") == ["a"]
+    assert await chosen(event_id="e1") == ["c", "a"]
+    assert await chosen(state=LetterState.OPEN) == ["c", "b"]
+    assert await chosen(stage="store", cause="error") == ["b"]
+    assert await chosen(stage="store", cause="InvalidInput") == []
+
+
+async def test_a_mark_says_who_and_when_and_is_made_once(log: EventLog) -> None:
+    await log.bury(letter("d1", 0))
+    assert await log.mark_letter("d1", REPLAYED)
+    found = await log.dead_letter("d1")
+    assert found is not None
+    assert (found.state, found.resolved_by, found.resolved_at, found.job, found.replays) == (
+        LetterState.REPLAYED, "person-ana", NOON + timedelta(hours=1), "letters-1", 1
+    )  # fmt: skip
+    assert (found.body, found.headers) == (letter("d1", 0).body, letter("d1", 0).headers)
+    later = REPLAYED.model_copy(update={"by": "person-ben"})
+    assert not await log.mark_letter("d1", later)
+    assert not await log.mark_letter("d1", DISCARDED)
+    assert await log.dead_letter("d1") == found
+
+
+async def test_marking_or_asking_for_a_letter_that_is_not_there_is_no_error(log: EventLog) -> None:
+    assert not await log.mark_letter("none", DISCARDED)
+    assert await log.dead_letter("none") is None
+
+
+async def test_a_replayed_letter_that_fails_again_is_open_and_its_attempts_add_up(log: EventLog) -> None:
+    await log.bury(letter("d1", 0))
+    await log.mark_letter("d1", REPLAYED)
+    again = await log.bury(letter("d1", 90).model_copy(update={"attempts": 5, "stage": "store"}))
+    assert (again.state, again.attempts, again.stage, again.replays) == (LetterState.OPEN, 6, "store", 1)
+    assert (again.resolved_by, again.resolved_at, again.job) == (None, None, None)
+    assert await log.dead_letter("d1") == again
+
+
+async def test_a_failure_told_again_after_a_redelivery_is_no_new_attempt(log: EventLog) -> None:
+    await log.bury(letter("d1", 0).model_copy(update={"attempts": 6}))
+    assert (await log.bury(letter("d1", 1))).attempts == 6
+    await log.mark_letter("d1", DISCARDED)
+    assert (await log.bury(letter("d1", 2))).state is LetterState.DISCARDED
+
+
+async def test_letters_are_let_go_after_thirty_days_when_others_come(log: EventLog) -> None:
+    day = 24 * 60
+    for name, minute in (("a", 0), ("b", 2 * day), ("c", 30 * day)):
+        await log.bury(letter(name, minute))
+    assert [kept.id for kept in await log.dead_letters()] == ["c", "b", "a"]
+    await log.bury(letter("d", 30 * day + 1))
+    assert [kept.id for kept in await log.dead_letters()] == ["d", "c", "b"]
 
 
 CALLS: list[Callable[[EventLog], Awaitable[object]]] = [
@@ -255,10 +312,14 @@ CALLS: list[Callable[[EventLog], Awaitable[object]]] = [
     lambda log: log.pending("acme", {}),
     lambda log: log.bury(letter("d1", 0)),
     lambda log: log.dead_letters(),
+    lambda log: log.dead_letter("d1"),
+    lambda log: log.mark_letter("d1", DISCARDED),
 ]
 
 
-@pytest.mark.parametrize("call", CALLS, ids=["append", "read", "find", "wait", "pending", "bury", "dead_letters"])
+@pytest.mark.parametrize(
+    "call", CALLS, ids=["append", "read", "find", "wait", "pending", "bury", "dead_letters", "letter", "mark"]
+)
 async def test_a_closed_log_says_so_and_closes_again_in_peace(
     log: EventLog, call: Callable[[EventLog], Awaitable[object]]
 ) -> None:
@@ -291,3 +352,24 @@ async def test_a_string_that_is_no_text_is_refused_by_name_and_nothing_is_kept(l
     with pytest.raises(InvalidInput, match="/subject"):
         await log.append([event(1), broken])
     assert await log.read(0, 10) == []
+
+
+def command(number: int, tenant: str = "acme") -> Command:
+    return Command(
+        id=f"c{number}",
+        tenant=tenant,
+        requested_by="person-ana",
+        requested_at=NOON + timedelta(minutes=number),
+        order=Reindex(stage="embed"),
+    )
+
+
+async def test_commands_are_listed_newest_first_and_found_by_id(log: EventLog) -> None:
+    for one in (command(1), command(2), command(2, "beta"), command(3)):
+        assert await log.order(one)
+    assert not await log.order(command(2).model_copy(update={"reason": "again"}))
+    assert await log.ordered("acme") == [command(3), command(2), command(1)]
+    assert await log.ordered("acme", limit=1) == [command(3)]
+    assert await log.ordered("acme", command_id="c2") == [command(2)]
+    assert await log.ordered("acme", command_id="c9") == []
+    assert await log.ordered("nobody") == []

@@ -89,7 +89,7 @@ def test_limits_are_stated(document):
     assert document["x-limits"]["batch_events"] == limits.BATCH_EVENTS
     assert {name.lower() for name in vars(limits) if name.isupper()} <= set(document["x-limits"])
     for _, method, operation in operations(document):
-        if method == "post":
+        if "requestBody" in operation:
             assert str(operation["requestBody"]["x-limit-bytes"]) in operation["requestBody"]["description"]
             assert "413" in operation["responses"]
     question = document["components"]["schemas"]["Question"]["properties"]["q"]
@@ -115,9 +115,12 @@ def test_a_guarded_service_says_which_right_a_route_needs(tmp_path):
     tokens.write_text(json.dumps({"sha256": "0" * 64, "tenant": "acme", "principal": "*", "rights": ["ask"]}))
     guarded = create_app(Settings(tokens_file=tokens)).state.openapi()
     for path, _, operation in operations(guarded):
-        if path.startswith("/v1/"):
+        if path.startswith("/v1/webhooks/"):
+            assert operation["security"] == [{"webhook": []}]
+        elif path.startswith("/v1/"):
             assert operation["security"] == [{"bearer": []}]
             assert operation["x-right"] in {"ask", "publish", "admin"}
             assert {"401", "403"} <= set(operation["responses"])
     open_document = create_app(Settings()).state.openapi()
-    assert all("security" not in operation for _, _, operation in operations(open_document))
+    asking = {path for path, _, operation in operations(open_document) if "security" in operation}
+    assert asking == {"/v1/webhooks/reindex"}

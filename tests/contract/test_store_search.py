@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from schemas.units import UnitType
+from shared.errors import InvalidInput
 from shared.text import query_terms
 from tests.contract.knowledge_events import (
     CORE,
@@ -249,10 +250,15 @@ async def test_the_best_chunk_of_a_long_text_counts(store):
     assert similarities == {hit.passage_id: hit.score for hit in hits}
 
 
-async def test_a_query_of_other_dimensions_finds_nothing(store):
+async def test_a_query_of_other_dimensions_is_a_typed_error(store):
+    """An empty result would pass for an answer."""
     await store.apply(asserted(unit("u", "text")))
+    other = np.ones(3, dtype=np.float32)
     async with store.reader.snapshot(TENANT) as snapshot:
-        assert await snapshot.vector(np.ones(3, dtype=np.float32), where(), 5) == []
+        (hit,) = await snapshot.latest(where(), 1)
+        for search in (snapshot.vector(other, where(), 5), snapshot.similarities(other, [hit.passage_id])):
+            with pytest.raises(InvalidInput, match="3 dimensions"):
+                await search
 
 
 async def test_exact_search_agrees_with_plain_arithmetic(store):

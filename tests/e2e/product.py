@@ -18,13 +18,14 @@ import psutil
 READY_S = 90.0
 GONE_S = 10.0
 SEARCHABLE_S = 60.0
+SETTLED = ("stored", "superseded", "retracted", "stale")
 
 
 def free_ports() -> int:
-    """Return the first of three neighbouring free ports."""
+    """Return the first of five neighbouring free ports."""
     for base in range(20_000 + os.getpid() % 10_000, 60_000, 7):
         try:
-            for port in range(base, base + 3):
+            for port in range(base, base + 5):
                 with socket.socket() as probe:
                     probe.bind(("127.0.0.1", port))
         except OSError:
@@ -133,10 +134,10 @@ class Product:
         return dict(response.json()) if response.status_code == 200 else None
 
     def wait_stored(self, accepted: list[dict[str, Any]]) -> None:
-        """Wait until every accepted event is stored."""
+        """Wait until every accepted event is in the store, whatever has become of it since."""
         for event in accepted:
             until(
-                lambda event=event: (self.status(event["id"], event["source"]) or {}).get("state") == "stored",
+                lambda event=event: (self.status(event["id"], event["source"]) or {}).get("state") in SETTLED,
                 SEARCHABLE_S,
                 f"{event['id']} is stored",
             )

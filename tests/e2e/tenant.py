@@ -11,7 +11,7 @@ from urllib.parse import quote
 from aiokafka import AIOKafkaProducer
 from httpx_sse import connect_sse
 
-from tests.e2e.product import SEARCHABLE_S, Product, unit, until
+from tests.e2e.product import SEARCHABLE_S, SETTLED, Product, unit, until
 
 SCOPE = "team/core"
 
@@ -66,18 +66,19 @@ class Tenant:
         """Publish and wait until all of it is searchable."""
         accepted = self.publish(*events)
         for event in accepted:
-            self.wait_state(event["id"], "stored", event["source"])
+            self.wait_state(event["id"], SETTLED, event["source"])
         return accepted
 
-    def wait_state(self, event_id: str, state: str, source: str = "urn:test") -> dict[str, Any]:
-        """Wait until an event is in a state; give its status."""
+    def wait_state(self, event_id: str, state: str | tuple[str, ...], source: str = "urn:test") -> dict[str, Any]:
+        """Wait until an event is in a state, or in one of several; give its status."""
+        wanted = (state,) if isinstance(state, str) else state
 
         def reached() -> dict[str, Any] | None:
             response = self.get(f"/v1/events/{event_id}", source=source)
             found = response.json() if response.status_code == 200 else {}
-            return found if found.get("state") == state else None
+            return found if found.get("state") in wanted else None
 
-        return dict(until(reached, SEARCHABLE_S, f"{event_id} is {state}"))
+        return dict(until(reached, SEARCHABLE_S, f"{event_id} is {' or '.join(wanted)}"))
 
     def get(self, path: str, **parameters: Any) -> Any:
         """Read a page of this tenant."""

@@ -42,10 +42,11 @@ LOCAL = "http://127.0.0.1"
 
 
 class EmptyStore:
-    """A store with nothing in it but the watermarks that a test sets."""
+    """A store with nothing in it but the watermarks and jobs that a test sets."""
 
     def __init__(self):
         self.marks = {}
+        self.saved = []
 
     @asynccontextmanager
     async def snapshot(self, tenant):
@@ -59,6 +60,12 @@ class EmptyStore:
 
     async def units(self, unit_ids):
         return {}
+
+    async def events(self, event_id, source=None):
+        return []
+
+    async def jobs(self, limit=100, job_id=None):
+        return [job for job in self.saved if job_id in (None, job.id)]
 
     async def entities(self):
         return 0, []

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import orjson
 from aiokafka import AIOKafkaProducer
@@ -16,13 +17,16 @@ from schemas.events import Event, parse_event
 from shared.clock import SystemClock
 from shared.embedder import Vector, Vectors
 from shared.embedders.hashed import HashedEmbedder
-from shared.kafka import Followed, Publisher, follow
+from shared.kafka import Followed, Outgoing, Publisher, create_topics, follow
+from shared.letters import LetterFilter
 from shared.log import EVENTS, Appended
+from shared.logs.kafka_log import KafkaLog
 from shared.logs.memory import MemoryLog
 from shared.settings import Settings
 from shared.store import Applied, Effect, KnowledgeWriter, SearchFilter, StoredUnit
 from shared.stores.sqlite import SqliteReader, SqliteWriter
 from shared.text import query_terms
+from tests.conftest import BROKER
 
 WAIT_S = 30.0  # a bound for conditions, generous because the machine may be busy; nothing here measures time
 
@@ -95,18 +99,35 @@ class GapWriter:
 
 
 class Rig:
-    """One installation: journal, store and embedder outlive the pipelines that are started on them."""
+    """One installation: log, store and embedder outlive the pipelines that are started on them.
+
+    On the embedded broker the log is a journal; on Kafka it is Kafka, and `prepare` must have made its topics.
+    """
 
     def __init__(self, bootstrap: str, prefix: str, folder: Path, **settings: object) -> None:
         self.bootstrap = bootstrap
         self.prefix = prefix
         self.clock = SystemClock()
-        self.settings = Settings(**{"topic_prefix": prefix, "retry_base_s": 0.01, "retry_attempts": 3, **settings})
-        self.log = MemoryLog(self.settings.partitions, self.clock)
+        kafka = {"kafka_bootstrap": bootstrap} if BROKER == "kafka" else {}
+        given = {"topic_prefix": prefix, "retry_base_s": 0.01, "retry_attempts": 3, **kafka, **settings}
+        self.settings = Settings(**given)
+        self.log: Any = None if kafka else MemoryLog(self.settings.partitions, self.clock)
         self.writer = GapWriter(SqliteWriter(folder, self.clock))
         self.reader = SqliteReader(folder, threads=2, vector_memory_mb=64)
         self.embedder = SteeredEmbedder()
-        self.pipeline = self.make()
+        self.pipeline: Any = None if kafka else self.make()
+
+    async def prepare(self) -> "Rig":
+        """Make the topics and open the log, where that is Kafka."""
+        if self.log is None:
+            await create_topics(self.bootstrap, self.settings.partitions, prefix=self.prefix)
+            self.log = await self.open_log()
+            self.pipeline = self.make()
+        return self
+
+    async def open_log(self) -> KafkaLog:
+        """Open Kafka as another process would."""
+        return await KafkaLog.open(self.bootstrap, self.clock, prefix=self.prefix, reader=self.reader)
 
     def make(self, kind: type[Pipeline] = Pipeline, **given: object) -> Pipeline:
         """Make another pipeline on the same parts."""
@@ -114,7 +135,10 @@ class Rig:
         return kind(*parts, **given)
 
     async def close(self) -> None:
-        await self.pipeline.stop()
+        if self.pipeline is not None:
+            await self.pipeline.stop()
+        if self.log is not None:
+            await self.log.close()
         await self.writer.close()
         await self.reader.close()
 
@@ -151,11 +175,22 @@ class Rig:
     async def digest(self, tenant: str = "acme") -> dict[str, str]:
         return await self.writer.digest(tenant)
 
-    async def letters(self, **given: object) -> list:
-        return await self.log.dead_letters(**given)
+    async def letters(self, *, limit: int = 100, **given: object) -> list:
+        """Return the dead letters; on Kafka as a process that has just been started sees them."""
+        if BROKER != "kafka":
+            return await self.log.dead_letters(LetterFilter(**given), limit=limit)
+        async with following(await self.open_log()) as log:
+            return await log.dead_letters(LetterFilter(**given), limit=limit)
 
     async def redeliver(self, places: Sequence[Appended], pipeline: Pipeline | None = None) -> None:
-        """Publish journaled events once more, in the given order, as a retry after a lost acknowledgement would."""
+        """Publish events once more, in the given order, as a retry after a lost acknowledgement would."""
+        if BROKER == "kafka":
+            rows = [await self.log.at(place.position) for place in places]
+            async with await Publisher.open(self.bootstrap, prefix=self.prefix) as publisher:
+                for row in rows:
+                    message = Outgoing(row.key.encode(), row.body)
+                    await publisher.publish(row.position.topic, row.position.partition, [message])
+            return
         intake = JournalIntake(self.log, (pipeline or self.pipeline).epoch, self.prefix)
         rows = {row.position: row for row in await self.log.read(0, 10_000)}
         async with await Publisher.open(self.bootstrap, prefix=self.prefix) as publisher:
@@ -195,11 +230,25 @@ class Rig:
 async def running(rig: Rig) -> AsyncIterator[Rig]:
     """Start the rig's pipeline, and stop everything at the end."""
     try:
+        await rig.prepare()
         await rig.pipeline.start()
         yield rig
     finally:
         with contextlib.suppress(asyncio.CancelledError):
             await rig.close()
+
+
+@asynccontextmanager
+async def following(log: KafkaLog) -> AsyncIterator[KafkaLog]:
+    """Let a log read what stands on Kafka, and wait until it has."""
+    following = asyncio.create_task(log.follow())
+    try:
+        await until(lambda: log.caught_up)
+        yield log
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        await log.close()
 
 
 def read(event: dict, tenant: str = "acme") -> Event:

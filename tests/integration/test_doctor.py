@@ -39,13 +39,13 @@ async def folder(tmp_path):
 
 def free_settings(folder, **given):
     """Settings with ports that nobody has, and an embedder that loads at once."""
-    sockets = [socket.socket() for _ in range(3)]
+    sockets = [socket.socket() for _ in range(4)]
     for one in sockets:
         one.bind(("127.0.0.1", 0))
-    http, kafka, cache = (one.getsockname()[1] for one in sockets)
+    http, kafka, cache, ingest = (one.getsockname()[1] for one in sockets)
     for one in sockets:
         one.close()
-    ports = {"http_port": http, "kafka_port": kafka, "cache_port": cache}
+    ports = {"http_port": http, "kafka_port": kafka, "cache_port": cache, "ingest_port": ingest}
     return Settings(**{"data_dir": folder, "embedder": "hashed", **ports, **given})
 
 

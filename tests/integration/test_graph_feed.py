@@ -121,6 +121,7 @@ async def test_on_a_broker_that_keeps_its_topics_no_epoch_is_needed(broker: Brok
             assert entities(graph) == 1
 
 
+@pytest.mark.embedded_only("Kafka comes back with its data")
 async def test_a_broker_that_comes_back_empty_is_read_from_its_start(own_broker: BrokerProcess):
     async with fed(own_broker.bootstrap) as (graph, feed):
         async with topic(own_broker.bootstrap) as writer:

@@ -70,10 +70,10 @@ async def test_what_is_not_ready_is_named(parts):
     async def ping():
         raise StoreUnavailable("unreadable")
 
-    async def read(after, limit):
+    async def full():
         raise DiskFull("full")
 
-    parts.feed, parts.reader.ping, parts.log.read = Feed(), ping, read
+    parts.feed, parts.reader.ping, parts.log.ping = Feed(), ping, full
     async with in_process(Settings(), parts) as client:
         response = await client.get("/readyz")
         assert response.status_code == 503

@@ -9,7 +9,7 @@ import pytest
 from query.access import hash_token
 from query.parts import Parts
 from schemas.events import parse_event
-from schemas.messages import Embedding, Resolution, StageMessage
+from schemas.messages import Embedding, Marker, MarkerKind, Resolution, StageMessage
 from schemas.positions import Position
 from shared.clock import ManualClock
 from shared.embedders.hashed import HashedEmbedder
@@ -54,6 +54,18 @@ class World:
         self.number += 1
         event = parse_event({"id": f"e-{self.number}", "source": "/t", "tenant": tenant, "type": kind, "data": data})
         await self.take(event)
+
+    async def fail(self, kind, data, tenant=TENANT):
+        """Publish one event that dies on its way; return its position."""
+        self.number += 1
+        event = parse_event({"id": f"e-{self.number}", "source": "/t", "tenant": tenant, "type": kind, "data": data})
+        (place,) = await self.log.append([event])
+        message = StageMessage(
+            position=place.position, recorded_at=place.recorded_at, key=event.key, tenant=event.tenant,
+            event_id=event.id, event_source=event.source, marker=Marker(kind=MarkerKind.DEAD, stage="resolve"),
+        )  # fmt: skip
+        await self.writer.apply(tenant, [Effect(message, None)])
+        return place.position
 
     async def take(self, event):
         (place,) = await self.log.append([event])

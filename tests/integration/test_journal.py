@@ -17,6 +17,7 @@ import orjson
 import pytest
 
 from schemas.events import Event, parse_event
+from schemas.status import LetterMark, LetterState
 from shared.clock import SystemClock
 from shared.errors import DataFolderError, DiskFull, FolderNewer, FolderReadOnly, LogUnavailable, Overloaded
 from shared.logs import journal as journal_module
@@ -301,3 +302,51 @@ def test_readers_share_the_file_and_a_writer_waits_for_them(tmp_path: Path) -> N
         pass
     for turnstile in (one, two, writer):
         turnstile.close()
+
+
+FIRST_SCHEMA = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE event (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    topic TEXT NOT NULL, partition INTEGER NOT NULL, ordinal INTEGER NOT NULL,
+    tenant TEXT NOT NULL, source TEXT NOT NULL, id TEXT NOT NULL, key TEXT NOT NULL,
+    recorded_at INTEGER NOT NULL, body BLOB NOT NULL
+);
+CREATE UNIQUE INDEX event_identity ON event (tenant, id, source);
+CREATE UNIQUE INDEX event_ordinal ON event (tenant, topic, partition, number, ordinal);
+CREATE TABLE lane (
+    tenant TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL, events INTEGER NOT NULL,
+    PRIMARY KEY (tenant, topic, partition)
+) WITHOUT ROWID;
+CREATE TABLE dead_letter (
+    id TEXT PRIMARY KEY, stage TEXT NOT NULL, cause TEXT NOT NULL, detail TEXT NOT NULL, attempts INTEGER NOT NULL,
+    topic TEXT NOT NULL, partition INTEGER NOT NULL, offset INTEGER NOT NULL,
+    tenant TEXT, event_id TEXT, event_source TEXT, failed_at INTEGER NOT NULL,
+    body BLOB NOT NULL, headers BLOB NOT NULL, key BLOB
+);
+CREATE INDEX dead_letter_age ON dead_letter (failed_at, id);
+INSERT INTO meta VALUES ('log_id', 'of-old'), ('partitions', '3');
+INSERT INTO dead_letter VALUES (
+    'd-1', 'embed', 'invalid-input', 'not JSON', 1, 'cortex.events', 2, 7, NULL, NULL, NULL, 1700000000000000,
+    x'ff00', '[["trace","/gE="]]', NULL
+);
+PRAGMA user_version = 1;
+"""
+
+
+async def test_a_journal_of_the_first_release_is_brought_up_and_loses_nothing(tmp_path: Path) -> None:
+    """Its letters are open, and can be acted on like those of today."""
+    old = sqlite3.connect(tmp_path / "journal.db")
+    old.executescript(FIRST_SCHEMA)
+    old.close()
+    for _ in range(2):  # the second time it is a journal of today
+        journal = Journal.open(tmp_path / "journal.db", 4, SystemClock())
+        try:
+            assert (journal.log_id, journal.partitions) == ("of-old", 3)
+            (letter,) = await journal.dead_letters()
+            assert (letter.id, letter.body, letter.headers) == ("d-1", b"\xff\x00", (("trace", b"\xfe\x01"),))
+            await journal.append([event(1)])
+            mark = LetterMark(state=LetterState.REPLAYED, by="ana", at=datetime(2026, 3, 1, tzinfo=UTC), job="j-1")
+            assert await journal.mark_letter("d-1", mark) is (letter.state is LetterState.OPEN)
+        finally:
+            await journal.close()

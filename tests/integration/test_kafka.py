@@ -41,6 +41,7 @@ async def test_all_topics_get_the_same_number_of_partitions_and_making_them_agai
     assert await counts(broker.bootstrap, prefix) == {f"{prefix}{topic}": 3 for topic in ALL_TOPICS}
 
 
+@pytest.mark.embedded_only("only there may a topic be replaced")
 async def test_a_topic_with_another_number_of_partitions_is_refused_or_replaced(broker: BrokerProcess, prefix: str):
     admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap)
     await admin.start()

@@ -41,7 +41,7 @@ class Runtime:
     """A started local runtime, seen from outside."""
 
     def __init__(self, folder: Path, **settings: str) -> None:
-        ports = {"HTTP_PORT": "0", "KAFKA_PORT": "0", "CACHE_PORT": "0"}
+        ports = {"HTTP_PORT": "0", "KAFKA_PORT": "0", "CACHE_PORT": "0", "INGEST_PORT": "0"}
         chosen = {"DATA_DIR": str(folder), "EMBEDDER": "hashed", **ports, **settings}
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("CORTEX_")}
         env = inherited | {f"CORTEX_{name}": value for name, value in chosen.items()}
@@ -203,7 +203,7 @@ def ends(cortex: Runtime) -> list[str]:
 def test_killed_with_sigkill_it_leaves_no_process_and_starts_again_with_what_it_had(tmp_path: Path) -> None:
     with runtime(tmp_path) as cortex:
         cortex.wait_ready()
-        ports = {name: str(cortex.port(name)) for name in ("HTTP_PORT", "KAFKA_PORT", "CACHE_PORT")}
+        ports = {name: str(cortex.port(name)) for name in ("HTTP_PORT", "KAFKA_PORT", "CACHE_PORT", "INGEST_PORT")}
         for number in range(20):
             publish(cortex.url, number)
         cortex.look()

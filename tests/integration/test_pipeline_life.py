@@ -105,6 +105,7 @@ async def test_a_crash_in_any_gap_loses_nothing_and_doubles_nothing(broker: Brok
         "before": Rig(broker.bootstrap, f"{prefix}before.", tmp_path / "before"),
         "after": Rig(broker.bootstrap, f"{prefix}after.", tmp_path / "after"),
     }
+    await asyncio.gather(*(rig.prepare() for rig in (calm, *rigs.values())))
     rigs["before"].pipeline = rigs["before"].make(Doomed)
     rigs["after"].pipeline = rigs["after"].make(DoomedAfter)
     rigs["durable"].writer.gap = True
@@ -139,6 +140,7 @@ async def test_a_crash_in_any_gap_loses_nothing_and_doubles_nothing(broker: Brok
             await rig.close()
 
 
+@pytest.mark.embedded_only("Kafka keeps its topics and has no epochs")
 async def test_a_broker_dies_and_the_next_epoch_republishes_only_what_is_above_the_watermarks(
     own_broker: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -321,18 +321,6 @@ async def test_matrices_that_are_patched_agree_with_plain_search(tmp_path, memor
     await writer.close()
 
 
-async def test_another_model_replaces_vectors_and_the_two_are_never_compared(store):
-    await store.apply(asserted(unit("u", "one")), asserted(unit("v", "two")))
-    assert len(await store.vector("one")) == 2
-    effect = effect_of(asserted(unit("u", "one")), 1)
-    embedding = effect.message.embedding.model_copy(update={"model": "newer"})
-    renewed = type(effect)(
-        effect.message.model_copy(update={"embedding": embedding}), effect.event, vector_of("new")[np.newaxis]
-    )
-    await store.writer.apply(TENANT, [renewed])
-    assert await store.vector("new") == [("u",)]
-
-
 async def until(condition, within_s: float = 10) -> None:
     """Wait for a condition."""
     with anyio.fail_after(within_s):

@@ -107,12 +107,12 @@ async def test_an_event_on_its_way_waits_at_each_stage(client, world):
 
 
 async def test_a_dead_letter_ends_the_way_at_its_stage(client, world):
-    await world.say("unit.asserted", unit("fact"))
+    place = await world.fail("unit.asserted", unit("fact"))
     await world.log.bury(
         DeadLetter(
-            id="letter", stage="resolve", cause="unexpected-error", detail="it broke", attempts=5, topic="cortex.events",
-            partition=0, offset=1, tenant=TENANT, event_id=f"e-{world.number}", event_source="/t",
-            failed_at=NOW + timedelta(seconds=1), body=b"{}",
+            id="letter", stage="resolve", cause="unexpected-error", detail="it broke", attempts=5, topic=place.topic,
+            partition=place.partition, offset=place.number, tenant=TENANT, event_id=f"e-{world.number}",
+            event_source="/t", failed_at=NOW + timedelta(seconds=1), body=b"{}",
         )
     )  # fmt: skip
     traced = await trace(client, world)

@@ -12,9 +12,11 @@ from ingest.hop import Hop
 from ingest.intake import JournalIntake
 from ingest.letters import Letters
 from ingest.metrics import IngestMetrics
+from ingest.models import TenantModels
 from ingest.turns import Turns
 from schemas.events import parse_event
 from shared.clock import ManualClock
+from shared.embedder import Alone
 from shared.embedders.hashed import HashedEmbedder
 from shared.kafka import Outgoing
 from shared.log import EVENTS
@@ -57,7 +59,9 @@ async def stage(window_s: float) -> tuple[EmbedStage, list[Stamped], Broker]:
     stamped = [intake.stamp(row) for row in await log.read(0, RECORDS)]
     records = [Stamped(n, 0, EVENTS, one.key, one.value, one.headers) for n, one in enumerate(stamped)]
     hop = Hop(Delivery("embed", 1, Backoff(1e-6, 1e-5), metrics), Letters(log, broker, clock, metrics), broker)
-    embedding = EmbedStage(hop, intake, MemoryStore(), HashedEmbedder(), Turns(1), window_s=window_s)
+    store = MemoryStore()
+    models = TenantModels(store, Alone(HashedEmbedder()))
+    embedding = EmbedStage(hop, intake, store, models, Turns(1), window_s=window_s)
     return embedding, records, broker
 
 

@@ -9,10 +9,11 @@ from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from query.inputs import faults_of, read_body
+from query.inputs import read_body
 from query.problems import KINDS, STATUS_KINDS, problem_json, problem_of, problem_response
 from schemas.events import parse_event
 from shared import errors
+from shared.faults import faults_of
 
 CLASSES = [
     one
@@ -38,7 +39,7 @@ def test_a_retriable_error_says_when_to_come_again(kind):
     """What the same request may overcome later carries Retry-After; what it cannot does not ask for it."""
     response = problem_response(kind())
     if issubclass(kind, errors.Transient):
-        assert response.status_code == 503
+        assert response.status_code == (429 if kind is errors.RateLimited else 503)
         assert int(response.headers["retry-after"]) >= 1
     if issubclass(kind, errors.InputError | errors.AccessError):
         assert 400 <= response.status_code < 500

@@ -1,14 +1,15 @@
 """One transaction of the store stage: effects in, receipts and graph contributions out."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from schemas.events import DocumentCompleted, Event, UnitAsserted, UnitRetracted
 from schemas.graph import Contribution
 from schemas.messages import MarkerKind, Receipt, ReceiptOutcome, StageMessage
 from schemas.positions import Position
 from shared.effects import statement_of
-from shared.errors import InvalidInput
+from shared.embedder import Vectors
+from shared.errors import InvalidInput, ModelChanged
 from shared.store import STORED, Applied, Effect
 from shared.stores.sqlite import declarations, ledger, schema
 from shared.stores.sqlite.documents import Documents
@@ -28,6 +29,14 @@ def apply_effects(connection: sqlite3.Connection, tenant: str, effects: Sequence
         move_watermark(connection, STORED, position)
     connection.execute("DELETE FROM change WHERE seq <= (SELECT max(seq) FROM change) - ?", (schema.CHANGES_KEPT,))
     return applied
+
+
+def replace_vectors(connection: sqlite3.Connection, model: str, vectors: Mapping[str, Vectors]) -> int:
+    """Keep vectors of texts in place of older ones, and tell readers. The caller holds the transaction."""
+    index = Index(connection)
+    kept = index.replace_vectors(model, vectors)
+    index.finish()
+    return kept
 
 
 def move_watermark(connection: sqlite3.Connection, stage: str, position: Position) -> None:
@@ -87,10 +96,21 @@ class _Batch:
             outcome = self._units.enter(statement)
             live = (statement.unit_id,) if self._settled(outcome, statement.unit_id) else ()
             gone = ()
-        if outcome is not ReceiptOutcome.STALE and effect.vectors is not None and message.embedding is not None:
-            assert statement.content_key is not None  # assertions have a text
-            self._index.keep_vectors(statement.content_key, message.embedding.model, effect.vectors)
+        if outcome is not ReceiptOutcome.STALE:
+            self._keep_vectors(effect, statement.content_key)
         return self._applied(message, outcome, live, gone, statement.rank.revision, kept=kept)
+
+    def _keep_vectors(self, effect: Effect, content_key: str | None) -> None:
+        """Keep what searches use and what is built beside it. Raises ModelChanged where the former is not there."""
+        embedding = effect.message.embedding
+        if effect.vectors is None or embedding is None:
+            return
+        assert content_key is not None  # assertions have a text
+        found = {embedding.model: effect.vectors, **effect.beside}
+        if not self._index.is_searched_by(found):
+            raise ModelChanged(f"{sorted(found)} do not include the model that is searched now")
+        for model, vectors in found.items():
+            self._index.keep_vectors(content_key, model, vectors)
 
     def _retract_unit(self, message: StageMessage, event: UnitRetracted) -> Applied:
         statement = statement_of(self._tenant, message, event)

@@ -2,12 +2,12 @@
 
 import sqlite3
 from collections import Counter
-
-import numpy as np
+from collections.abc import Collection, Mapping
 
 from schemas.units import Scope, Unit
 from shared.embedder import Vectors
 from shared.passages import index_terms, passage_id, passage_key
+from shared.stores.sqlite import models
 from shared.stores.sqlite.rows import load_unit
 
 ADDED, REMOVED = "+", "-"
@@ -25,7 +25,8 @@ class Index:
         self._loose_texts: set[str] = set()
         self._units: dict[int, Unit] = {}
         self._added: Counter[int] = Counter()
-        self._model: str | None = None
+        self._dims = models.dims_of(connection)
+        self._active = models.active_model(connection)
 
     def remember(self, statement_id: int, unit: Unit) -> None:
         """Spare reading back a unit that this transaction wrote."""
@@ -73,19 +74,36 @@ class Index:
         self._touched.update(passage for (passage,) in rows)
 
     def keep_vectors(self, content_key: str, model: str, vectors: Vectors) -> None:
-        """Keep a text's vectors, unless this model's are there."""
-        row = self._connection.execute("SELECT model FROM text WHERE content_key = ?", (content_key,)).fetchone()
-        if row is not None and row[0] == model:
+        """Keep a text's vectors of a model that is known, unless they are there. The first model ever is made known."""
+        matrix = models.as_matrix(vectors)
+        if not self._dims:
+            models.add_model(self._connection, model, matrix.shape[1])
+            self._dims, self._active = models.dims_of(self._connection), models.active_model(self._connection)
+        if model not in self._dims:
             return
-        matrix = np.ascontiguousarray(np.atleast_2d(vectors), dtype="<f4")
-        self._connection.execute(
-            "INSERT OR REPLACE INTO text VALUES (?, ?, ?, ?)", (content_key, model, len(matrix), matrix.tobytes())
+        models.check_dims(model, self._dims[model], matrix.shape[1])
+        kept = self._connection.execute(
+            "INSERT OR IGNORE INTO text VALUES (?, ?, ?, ?)", (content_key, model, len(matrix), matrix.tobytes())
         )
-        if model != self._model:
-            self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('model', ?)", (model,))
-            self._model = model
+        if kept.rowcount and model == self._active:
+            self.revectored(content_key)
+
+    def replace_vectors(self, model: str, vectors: Mapping[str, Vectors]) -> int:
+        """Keep vectors of texts in place of older ones; return how many texts there were to keep them for."""
+        kept = models.put_vectors(self._connection, model, vectors)
+        if model == self._active:
+            for content_key in kept:
+                self.revectored(content_key)
+        return len(kept)
+
+    def revectored(self, content_key: str) -> None:
+        """Have readers told that a text's searched vectors are others than before."""
         rows = self._connection.execute("SELECT id FROM passage WHERE content_key = ?", (content_key,))
         self._revectored.update(passage for (passage,) in rows)
+
+    def is_searched_by(self, found: Collection[str]) -> bool:
+        """Tell whether vectors of these models include those that searches use; any do before the first."""
+        return self._active is None or self._active in found
 
     def release_text(self, content_key: str | None) -> None:
         """Have a text's vectors dropped at the end, where no statement that counts has the text any more."""

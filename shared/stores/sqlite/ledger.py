@@ -19,6 +19,11 @@ _NOTE = (
     "WHERE outcome = 'dead' OR (position = excluded.position AND excluded.outcome NOT IN ('unchanged', 'dead'))"
 )
 
+_SAVE_JOB = (
+    "INSERT INTO job VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET body = excluded.body "
+    "WHERE json_extract(job.body, '$.state') NOT IN ('done', 'failed', 'cancelled')"
+)
+
 
 def note(connection: sqlite3.Connection, effects: Sequence[Effect], applied: Sequence[Applied]) -> None:
     """Enter what came of effects; the caller holds the transaction."""
@@ -60,9 +65,9 @@ def events(connection: sqlite3.Connection, event_id: str, source: str | None) ->
 
 
 def save_job(connection: sqlite3.Connection, job: Job) -> None:
-    """Keep a job's state in place of its older one."""
+    """Keep a job's state in place of its older one, unless that is a last one."""
     connection.execute(
-        "INSERT OR REPLACE INTO job VALUES (?, ?, ?)",
+        _SAVE_JOB,
         (job.id, micros(job.requested_at), job.model_dump_json(exclude_none=True)),
     )
 

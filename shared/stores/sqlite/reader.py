@@ -13,6 +13,7 @@ from shared.clock import Clock, SystemClock
 from shared.errors import InvalidInput, StoreUnavailable
 from shared.stores.sqlite.connect import SUFFIX, open_to_read, path_of, translated
 from shared.stores.sqlite.keyword import TermCounts
+from shared.stores.sqlite.models import active_model
 from shared.stores.sqlite.snapshot import SqliteSnapshot
 from shared.stores.sqlite.vectors import Matrices, View
 
@@ -48,11 +49,11 @@ class SqliteReader:
         await self._acquire()
         session = _Session(self._threads, lambda: self._take(tenant, path))
         try:
-            seq = await session.begin()
+            view = await session.begin(tenant)
             yield SqliteSnapshot(
                 session.run,
                 self._beside,
-                view=View(tenant, seq),
+                view=view,
                 now=self._clock.now(),
                 matrices=self._matrices,
                 counts=self._counts_of(tenant),
@@ -151,9 +152,9 @@ class _Session:
         self._in_use = Lock()
         self._ended = False
 
-    async def begin(self) -> int:
-        """Begin the transaction and return the number of the last change in it."""
-        return await self._exclusively(self._begin)
+    async def begin(self, tenant: str) -> View:
+        """Begin the transaction and return which one it is."""
+        return await self._exclusively(lambda: self._begin(tenant))
 
     async def run(self, work: Callable[[sqlite3.Connection], Result], empty: Result) -> Result:
         """Run work on the connection; ``empty`` where the tenant has no file."""
@@ -211,14 +212,14 @@ class _Session:
         with suppress(RuntimeError):  # the loop has ended: nobody waits any more
             self._loop.call_soon_threadsafe(call)
 
-    def _begin(self) -> int:
+    def _begin(self, tenant: str) -> View:
         self._connection = self._take()
         if self._connection is None:
-            return 0
+            return View(tenant, 0, None)
         with translated():
             self._connection.execute("BEGIN")
             (seq,) = self._connection.execute("SELECT coalesce(max(seq), 0) FROM change").fetchone()
-        return int(seq)
+            return View(tenant, int(seq), active_model(self._connection))
 
     def _end(self, give_back: Callable[[sqlite3.Connection], None]) -> None:
         with self._in_use:

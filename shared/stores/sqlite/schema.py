@@ -69,8 +69,6 @@ CREATE TABLE completion (
     PRIMARY KEY (document_id, revision, digest)
 ) WITHOUT ROWID;
 
--- Vectors lie apart from what the keyword search joins: a row with a vector in it spans pages.
-CREATE TABLE text (content_key TEXT PRIMARY KEY, model TEXT NOT NULL, rows INTEGER NOT NULL, vectors BLOB NOT NULL);
 CREATE TABLE passage (
     id INTEGER PRIMARY KEY, pid INTEGER NOT NULL UNIQUE, key TEXT NOT NULL UNIQUE, scope INTEGER NOT NULL,
     content_key TEXT NOT NULL, words TEXT NOT NULL, scope_token TEXT NOT NULL
@@ -109,6 +107,28 @@ CREATE TABLE job (id TEXT PRIMARY KEY, requested INTEGER NOT NULL, body TEXT NOT
 """
 
 
+# Since version 2. Vectors of several models; they lie apart from what the keyword search joins: a row with a vector in it
+# spans pages. ``model``: those whose vectors are kept, with the length of one; the active one stands in ``meta``.
+_VECTORS = """
+CREATE TABLE text (
+    content_key TEXT NOT NULL, model TEXT NOT NULL, rows INTEGER NOT NULL, vectors BLOB NOT NULL,
+    PRIMARY KEY (content_key, model)
+);
+CREATE TABLE model (name TEXT PRIMARY KEY, dims INTEGER NOT NULL) WITHOUT ROWID;
+"""
+
+# Version 1 kept one vector a text: of the last model that met it. Only those of the active one were ever searched.
+_FROM_1 = f"""
+ALTER TABLE text RENAME TO text_1;
+{_VECTORS}
+INSERT INTO model SELECT model, length(vectors) / 4 / rows FROM text_1
+    WHERE model = (SELECT value FROM meta WHERE key = 'model') LIMIT 1;
+INSERT INTO text SELECT content_key, model, rows, vectors FROM text_1 WHERE model IN (SELECT name FROM model);
+DROP TABLE text_1;
+DELETE FROM meta WHERE key = 'model' AND value NOT IN (SELECT name FROM model);
+"""  # noqa: S608 - constants
+
+
 def check_version(connection: sqlite3.Connection, name: str) -> int:
     """Return the file's schema version, 0 for an empty file. Raises FolderNewer."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -122,5 +142,5 @@ def prepare(connection: sqlite3.Connection, name: str) -> None:
     version = check_version(connection, name)
     if version == VERSION:
         return
-    wanted = _LEDGER if version else f"{_TABLES} {_LEDGER}"
+    wanted = f"{_FROM_1} {_LEDGER}" if version else f"{_TABLES} {_VECTORS} {_LEDGER}"
     connection.executescript(f"BEGIN IMMEDIATE; {wanted} PRAGMA user_version = {VERSION}; COMMIT;")

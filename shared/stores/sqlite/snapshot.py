@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Protocol, TypeVar
 
 from schemas.answers import KnownUnit
-from schemas.commands import Job
+from schemas.commands import Job, Selection
 from schemas.entities import EntityDeclaration, RelationDeclaration
 from schemas.units import ScopeLevel
 from shared.embedder import Vector, Vectors
@@ -17,16 +17,18 @@ from shared.store import (
     Membership,
     PassageHit,
     SearchFilter,
+    SelectedUnit,
     StoreCounts,
     StoredContradiction,
     StoredUnit,
     UnitVersion,
 )
-from shared.stores.sqlite import contradictions, declarations, keyword, ledger, listing, vectors
+from shared.stores.sqlite import again, contradictions, declarations, keyword, ledger, listing, models, vectors
 from shared.stores.sqlite.filters import Scoped, scoped
 from shared.stores.sqlite.keyword import TermCounts
 from shared.stores.sqlite.rows import STATEMENT, as_json_array, known_unit, load_unit, stored_unit
 from shared.stores.sqlite.vectors import Matrices, View
+from shared.vector_models import KnownModel
 
 Result = TypeVar("Result")
 _COLUMNS = ", ".join(f"statement.{column}" for column in STATEMENT.split(", "))
@@ -84,6 +86,14 @@ class SqliteSnapshot:
 
         return await self._run(search, [])
 
+    async def model(self) -> str | None:
+        """Return the name of the model whose vectors are searched."""
+        return self._view.model
+
+    async def models(self) -> list[KnownModel]:
+        """Return the models whose vectors are kept."""
+        return await self._run(models.models, [])
+
     async def vector(self, query: Vector, where: SearchFilter, limit: int) -> list[PassageHit]:
         """Return passages by cosine similarity. Compares beside what runs on the connection, where that is possible."""
         known = self._scoped.get(where)
@@ -104,12 +114,14 @@ class SqliteSnapshot:
         if not absent:
             return found
         kept: dict[int, float] = {}
-        found.update(await self._run(lambda connection: vectors.similarities(connection, query, absent), kept))
+        found.update(
+            await self._run(lambda connection: vectors.similarities(connection, self._view, query, absent), kept)
+        )
         return found
 
     async def passage_vectors(self, passage_ids: Collection[int]) -> dict[int, Vectors]:
         """Return the vectors of each passage."""
-        return await self._run(lambda connection: vectors.passage_vectors(connection, passage_ids), {})
+        return await self._run(lambda connection: vectors.passage_vectors(connection, self._view, passage_ids), {})
 
     async def warm(self) -> None:
         """Load the tenant's matrices, as far as memory is given, so that the first question need not."""
@@ -188,6 +200,14 @@ class SqliteSnapshot:
     async def jobs(self, limit: int = 100, job_id: str | None = None) -> list[Job]:
         """Return background jobs, newest first."""
         return await self._run(lambda connection: ledger.jobs(connection, limit, job_id), [])
+
+    async def select(self, selection: Selection, after: str, limit: int) -> list[SelectedUnit]:
+        """Return live units that fit, by unit id, those beyond ``after``."""
+        return await self._run(lambda connection: again.select(connection, selection, after, limit), [])
+
+    async def count_selected(self, selection: Selection) -> int:
+        """Return how many live units fit."""
+        return await self._run(lambda connection: again.count(connection, selection), 0)
 
     def _ready(self, connection: sqlite3.Connection, where: SearchFilter) -> Scoped:
         """Make a filter ready once: every arm of a question asks with the same one."""

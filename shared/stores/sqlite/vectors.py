@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.embedder import Vector, Vectors
-from shared.similarity import cosines
+from shared.similarity import cosines, fitting
 from shared.store import PassageHit
 from shared.stores.sqlite.filters import Candidate, Scoped
 from shared.stores.sqlite.rows import as_json_array
@@ -127,10 +127,14 @@ class Matrix:
 
 @dataclass(frozen=True)
 class View:
-    """Which snapshot is asked: of which tenant, and the last change in it."""
+    """Which snapshot is asked: of which tenant, the last change in it, and the model that is searched since some change.
+
+    Two snapshots of one ``seq`` have one ``model``: whatever makes another one active is a change.
+    """
 
     tenant: str
     seq: int
+    model: str | None = None
 
 
 class Matrices:
@@ -144,7 +148,7 @@ class Matrices:
 
     def catch_up(self, connection: sqlite3.Connection, view: View) -> None:
         """Make what is loaded ready for a snapshot, unless somebody else is at it: then the search itself will wait."""
-        model = _model(connection)
+        model = view.model
         if model is not None and self._lock.acquire(blocking=False):
             try:
                 self._catch_up(connection, view, model)
@@ -178,8 +182,9 @@ class Matrices:
                 if tenant == view.tenant and matrix.floor <= view.seq
             ]
         for vectors, owners in parts:
-            if len(owners) and vectors.shape[1] == len(query):
-                for pid, similarity in zip(owners.tolist(), cosines(vectors, query).tolist(), strict=True):
+            if len(owners):
+                similarities_of = cosines(fitting(vectors, query), query)
+                for pid, similarity in zip(owners.tolist(), similarities_of.tolist(), strict=True):
                     found[pid] = max(found.get(pid, -np.inf), similarity)
         return found
 
@@ -196,7 +201,7 @@ class Matrices:
 
         ``scored``: what `score` returned for the filter's scopes, if anything.
         """
-        model = _model(connection)
+        model = view.model
         if model is None or limit < 1:
             return []
         if scored is None:
@@ -212,7 +217,7 @@ class Matrices:
 
     def warm(self, connection: sqlite3.Connection, view: View) -> None:
         """Load a tenant's matrices, as far as they fit, so that the first question need not."""
-        model = _model(connection)
+        model = view.model
         if model is None:
             return
         for (scope,) in connection.execute(
@@ -275,18 +280,16 @@ class Matrices:
         return sum(matrix.nbytes for matrix in self._matrices.values()) > self._limit
 
 
-def passage_vectors(connection: sqlite3.Connection, pids: Collection[int]) -> dict[int, Vectors]:
+def passage_vectors(connection: sqlite3.Connection, view: View, pids: Collection[int]) -> dict[int, Vectors]:
     """Return the vectors of each passage that has any, one row a chunk."""
-    rows = connection.execute(_SOME, {"model": _model(connection), "pids": as_json_array(pids)}).fetchall()
+    rows = connection.execute(_SOME, {"model": view.model, "pids": as_json_array(pids)}).fetchall()
     return {pid: np.frombuffer(blob, dtype="<f4").reshape(count, -1) for pid, count, blob in rows}
 
 
-def similarities(connection: sqlite3.Connection, query: Vector, pids: Collection[int]) -> dict[int, float]:
+def similarities(connection: sqlite3.Connection, view: View, query: Vector, pids: Collection[int]) -> dict[int, float]:
     """Return the cosine similarity of each passage that has vectors: the best of its chunks."""
-    found = passage_vectors(connection, pids)
-    return {
-        pid: float(cosines(vectors, query).max()) for pid, vectors in found.items() if vectors.shape[1] == len(query)
-    }
+    found = passage_vectors(connection, view, pids)
+    return {pid: float(cosines(fitting(vectors, query), query).max()) for pid, vectors in found.items()}
 
 
 Seen = tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.bool_] | None]
@@ -298,8 +301,8 @@ def _scored(rows: Sequence[Seen], query: Vector) -> list[Scored]:
     return [
         (vectors, pids, np.where(mask, scores, -np.inf).astype(np.float32) if mask is not None else scores)
         for vectors, pids, mask in rows
-        if len(pids) and vectors.shape[1] == len(query)
-        for scores in [vectors @ query]
+        if len(pids)
+        for scores in [fitting(vectors, query) @ query]
     ]
 
 
@@ -321,8 +324,3 @@ def _nearest(connection: sqlite3.Connection, scored: Sequence[Scored], query: Ve
     )
     ranked = sorted(best.items(), key=lambda item: (-item[1], item[0]))
     return [Candidate(pid, numbers[pid], similarity) for pid, similarity in ranked if pid in numbers]
-
-
-def _model(connection: sqlite3.Connection) -> str | None:
-    row = connection.execute("SELECT value FROM meta WHERE key = 'model'").fetchone()
-    return row[0] if row else None

@@ -1,0 +1,57 @@
+"""How a record gets its position where Kafka is the log: it has one, its offset."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ingest.intake import Foreign, Place
+from schemas.positions import Position
+from shared.binary_mode import KAFKA_PREFIX, is_binary, kafka_content_type
+from shared.kafka import Outgoing, Publisher, Record
+from ingest.letters import identity_in
+from shared.logs.kafka_records import recorded_at, revision_in
+from shared.partitioner import partition_of
+
+
+class KafkaIntake:
+    """Positions are offsets; a *stray*, a record in a partition that its key does not name, is sent on to the right one.
+
+    A producer whose partitioner is not murmur2 makes strays: without this, two events about one unit could stand in two
+    partitions, and nothing would keep their order.
+    """
+
+    def __init__(self, log_id: str, partitions: int, publisher: Publisher, prefix: str = "") -> None:
+        self._log_id = log_id
+        self._partitions = partitions
+        self._publisher = publisher
+        self._prefix = prefix
+
+    def place(self, record: Record, value: Any, key: str | None) -> Place | None:
+        """Return where the record's event stands, None for a stray. ``key`` None: it is unreadable, and stays here."""
+        if key is not None and partition_of(key.encode(), self._partitions) != record.partition:
+            return None
+        timestamp_ms = int(getattr(record, "timestamp", 0) or 0)
+        tenant, source, event_id = identity_in(value)
+        topic = record.topic.removeprefix(self._prefix)
+        return Place(
+            Position(log=self._log_id, topic=topic, partition=record.partition, number=record.offset),
+            recorded_at(timestamp_ms),
+            tenant,
+            source,
+            event_id,
+            revision_in(dict(record.headers), timestamp_ms, record.offset),
+        )
+
+    async def accept(self, foreign: Sequence[Foreign], topic: str) -> None:
+        """Send strays to the partition of their key, with their bytes and headers as they are. Raises LogUnavailable."""
+        messages = []
+        for record, event in foreign:
+            key = event.key.encode()
+            headers = tuple((name, bytes(value or b"")) for name, value in record.headers)
+            body = bytes(record.value or b"")
+            messages.append((partition_of(key, self._partitions), Outgoing(key, body, headers)))
+        await self._publisher.send(topic.removeprefix(self._prefix), messages)
+
+
+def is_structured(record: Record) -> bool:
+    """Whether a record's value is the whole event, and not its data alone with the attributes in headers."""
+    return not is_binary((name for name, _ in record.headers), kafka_content_type(record.headers), KAFKA_PREFIX)

@@ -1,0 +1,255 @@
+"""rebuild: the kept events once more, in the log's order, through the stages' own functions into a store of its own.
+
+No broker takes part: what the stages hand on by messages is handed on by calls, in one process, a page at a time:
+
+    read → vectors (borrowed, or computed) → resolve → store → contradictions
+
+The store's watermarks say how far it is, so a rebuild that was interrupted goes on, and one that follows a store which is
+being written takes up what came since. An event that cannot be used has no effect here either: its position alone is kept.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from ingest.buried import Buried
+from ingest.contradictions import ContradictionCheck, with_renamed
+from ingest.delivery import Verdict, doomed, rule_for
+from ingest.embed import embedding_key
+from ingest.hop import dead
+from ingest.intake import read_event, read_json
+from ingest.models import EMBED_DEADLINE_S, PROBE
+from ingest.resolve import resolve_unit
+from schemas.events import Event, UnitAsserted
+from schemas.messages import Embedding, Receipt, StageMessage
+from shared.embedder import Embedder, Vectors
+from shared.errors import EmbedderUnavailable
+from shared.log import EventLog, LogRecord
+from shared.passages import stated_text
+from shared.store import (
+    CONTRADICTIONS,
+    STORED,
+    Applied,
+    Effect,
+    FoundContradiction,
+    KnowledgeReader,
+    KnowledgeWriter,
+)
+
+TRANSACTION: Final = 256
+"""Events a transaction: a quarter of a second's work, so that progress is told and a stop is quick."""
+
+Place = tuple[str, int]
+"""A topic and a partition of it."""
+Watermarks = Mapping[Place, int]
+OnProgress = Callable[[int], None]
+
+
+@dataclass
+class Tally:
+    """What a rebuild has done so far. ``failed``: by cause, events that cannot be used; ``mended``: events that were buried
+    in the life of the store that is compared with, and would succeed now.
+    """
+
+    events: int = 0
+    borrowed: int = 0
+    computed: int = 0
+    contradictions: int = 0
+    failed: Counter[str] = field(default_factory=Counter)
+    mended: list[str] = field(default_factory=list)
+
+
+class _Step(NamedTuple):
+    """An event on its way to the store; ``event`` is None where only its position goes on."""
+
+    message: StageMessage
+    event: Event | None
+
+
+class _Failed(Exception):
+    """This event cannot be used: at which stage, and why."""
+
+    def __init__(self, stage: str, cause: str) -> None:
+        super().__init__(f"{stage}: {cause}")
+        self.stage, self.cause = stage, cause
+
+
+class Rebuild:
+    """Replays a log into a store. ``lender``: a store whose vectors are borrowed, where it has this model's of a text."""
+
+    def __init__(
+        self,
+        log: EventLog,
+        writer: KnowledgeWriter,
+        reader: KnowledgeReader,
+        embedder: Embedder,
+        *,
+        lender: KnowledgeWriter | None = None,
+        on_progress: OnProgress = lambda _: None,
+    ) -> None:
+        self.tally = Tally()
+        self._log = log
+        self._writer = writer
+        self._reader = reader
+        self._embedder = embedder
+        self._lender = lender
+        self._checker = ContradictionCheck(reader)
+        self._on_progress = on_progress
+
+    async def run(self, tenant: str, buried: Buried, until: Watermarks | None = None) -> None:
+        """Replay the tenant's events above the store's own watermarks, up to ``until`` where it is given.
+
+        Raises StoreUnavailable, LogUnavailable, EmbedderUnavailable, DiskFull; the same again goes on.
+        """
+        done = await self._done(tenant)
+        async for page in self._log.scan(tenant):
+            due = [record for record in page if _is_due(record, done, until)]
+            for start in range(0, len(due), TRANSACTION):
+                await self._replay(tenant, due[start : start + TRANSACTION], buried)
+
+    async def _done(self, tenant: str) -> Watermarks:
+        """Return up to where everything is done: stored, and compared with what is known."""
+        async with self._reader.snapshot(tenant) as snapshot:
+            stored, checked = await snapshot.watermarks(STORED), await snapshot.watermarks(CONTRADICTIONS)
+        return {place: min(number, checked.get(place, -1)) for place, number in stored.items()}
+
+    async def _replay(self, tenant: str, records: Sequence[LogRecord], buried: Buried) -> None:
+        steps = [self._read(record) for record in records]
+        vectors = await self._vectors(tenant, steps)
+        effects = await asyncio.to_thread(lambda: [self._prepared(step, vectors) for step in steps])
+        effects = [self._as_in_life(effect, buried) for effect in effects]
+        applied = await self._apply(tenant, effects)
+        keyed = [(one.receipt, record.key) for one, record in zip(applied, records, strict=True)]
+        await self._check(tenant, [await with_renamed(*receipt, self._checker) for receipt in keyed], buried)
+        self.tally.events += len(records)
+        self._on_progress(self.tally.events)
+
+    def _read(self, record: LogRecord) -> _Step:
+        message = StageMessage(
+            position=record.position,
+            recorded_at=record.recorded_at,
+            revision=record.revision,
+            key=record.key,
+            tenant=record.tenant,
+            event_id=record.event_id,
+            event_source=record.source,
+        )
+        try:
+            return _Step(message, read_event(read_json(record.body)))
+        except Exception as error:  # noqa: BLE001 - one event that nobody can read stops no others
+            return _Step(self._dead(message, _Failed("embed", doomed(error).cause)), None)
+
+    async def _vectors(self, tenant: str, steps: Sequence[_Step]) -> dict[str, Vectors | _Failed]:
+        """Return the vectors of every text by its key: the target's own, borrowed, or computed."""
+        texts = {
+            embedding_key(tenant, step.event.data): stated_text(step.event.data)
+            for step in steps
+            if isinstance(step.event, UnitAsserted)
+        }
+        found: dict[str, Vectors | _Failed] = {}
+        found.update(await self._writer.known_vectors(self._embedder.model, tenant, texts.keys()))
+        absent = texts.keys() - found.keys()
+        if self._lender is not None and absent:
+            lent = await self._lender.known_vectors(self._embedder.model, tenant, absent)
+            self.tally.borrowed += len(lent)
+            found.update(lent)
+        for key in sorted(texts.keys() - found.keys()):
+            found[key] = await self._embed(texts[key])
+        return found
+
+    async def _embed(self, text: str) -> Vectors | _Failed:
+        """Compute a text's vectors. Where the embedder works for another text, this one is to blame."""
+        try:
+            vectors = await self._run(text)
+        except Exception as error:  # noqa: BLE001 - this text alone is given up
+            try:
+                await self._run(PROBE)
+            except Exception as outage:
+                raise EmbedderUnavailable(f"The embedder does not work: {outage}") from outage
+            return _Failed("embed", rule_for(error).cause)
+        self.tally.computed += 1
+        return vectors
+
+    async def _run(self, text: str) -> Vectors:
+        async with asyncio.timeout(EMBED_DEADLINE_S):
+            return await self._embedder.embed_text(text)
+
+    def _prepared(self, step: _Step, vectors: Mapping[str, Vectors | _Failed]) -> Effect:
+        message, event = step
+        if not isinstance(event, UnitAsserted):
+            return Effect(message, event)
+        key = embedding_key(event.tenant, event.data)
+        mine = vectors[key]
+        if isinstance(mine, _Failed):
+            return Effect(self._dead(message, mine), None)
+        rows, dims = mine.shape
+        embedding = Embedding(model=self._embedder.model, content_key=key, rows=rows, dims=dims)
+        try:
+            resolution = resolve_unit(event.data)
+        except Exception as error:  # noqa: BLE001 - one text that nobody can resolve stops no others
+            return Effect(self._dead(message, _Failed("resolve", doomed(error).cause)), None)
+        return Effect(message.model_copy(update={"embedding": embedding, "resolution": resolution}), event, mine)
+
+    def _as_in_life(self, effect: Effect, buried: Buried) -> Effect:
+        """Take away the effect of an event that had none in the life of the other store, and count it as mended."""
+        letter = buried.without_effect.get(effect.message.position)
+        if letter is None or effect.event is None:
+            return effect
+        self.tally.mended.append(f"{effect.event.source} {effect.event.id}")
+        return Effect(dead(effect.message, letter.stage, letter.cause), None)
+
+    async def _apply(self, tenant: str, effects: Sequence[Effect]) -> list[Applied]:
+        """Apply effects together; where one of them is refused, each alone, and that one has no effect."""
+        try:
+            return await self._writer.apply(tenant, effects)
+        except Exception as error:
+            if rule_for(error).verdict is Verdict.WAIT:
+                raise
+        applied: list[Applied] = []
+        for effect in effects:
+            try:
+                applied += await self._writer.apply(tenant, [effect])
+            except Exception as error:
+                if rule_for(error).verdict is Verdict.WAIT:
+                    raise
+                mark = Effect(self._dead(effect.message, _Failed("store", doomed(error).cause)), None)
+                applied += await self._writer.apply(tenant, [mark])
+        return applied
+
+    async def _check(self, tenant: str, receipts: Sequence[Receipt], buried: Buried) -> None:
+        """Compare what was stored with all that is known; then move the watermark of every partition."""
+        due = [receipt for receipt in receipts if receipt.units and receipt.position not in buried.unchecked]
+        found = _told_last(await self._checker.check_all(due))
+        # one look at the store: whatever the order of recording, each pair is kept by the last receipt that names it
+        quiet = {unit for receipt, pairs in zip(due, found, strict=True) if not pairs for unit in receipt.units}
+        if quiet:
+            await self._writer.record_contradictions(tenant, None, due[-1].recorded_at, sorted(quiet), ())
+        for receipt, pairs in zip(due, found, strict=True):
+            if pairs:
+                fresh = await self._writer.record_contradictions(
+                    tenant, None, receipt.recorded_at, receipt.units, pairs
+                )
+                self.tally.contradictions += len(fresh)
+        for receipt in {(one.position.topic, one.position.partition): one for one in receipts}.values():
+            await self._writer.record_contradictions(tenant, receipt.position, receipt.recorded_at, (), ())
+
+    def _dead(self, message: StageMessage, failed: _Failed) -> StageMessage:
+        self.tally.failed[failed.cause] += 1
+        return dead(message, failed.stage, failed.cause)
+
+
+def _is_due(record: LogRecord, done: Watermarks, until: Watermarks | None) -> bool:
+    place, number = (record.position.topic, record.position.partition), record.position.number
+    return number > done.get(place, -1) and (until is None or number <= until.get(place, -1))
+
+
+def _told_last(found: Sequence[Sequence[FoundContradiction]]) -> list[list[FoundContradiction]]:
+    """Leave each pair to the last that names it: as in life, where of two units the later sees the earlier."""
+    seen: set[str] = set()
+    told: list[list[FoundContradiction]] = []
+    for pairs in reversed(found):
+        told.append([pair for pair in pairs if pair.id not in seen])
+        seen.update(pair.id for pair in pairs)
+    return told[::-1]

@@ -1,0 +1,67 @@
+"""How an event stands on Kafka: its position, its time, and the revision it counts as where its producer gave none."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+
+from schemas.positions import Position
+from shared.kafka_reading import Kept
+from shared.log import LogRecord
+
+ORIGIN = "cortex-origin"
+"""Header of an event that goes through the stages again: the token of the place where it was first kept."""
+ORIGIN_REVISION = "cortex-origin-revision"
+"""Header beside it: what the event counted as there, where it has no revision of its own."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_OFFSET_BITS = 10
+_DIGITS = 17  # of a revision: 2**53 has 16
+
+
+def recorded_at(timestamp_ms: int) -> datetime:
+    """Return when the broker appended a record."""
+    return _EPOCH + timedelta(milliseconds=max(timestamp_ms, 0))
+
+
+def implied_revision(timestamp_ms: int, offset: int) -> int:
+    """Return what an event without a revision counts as, below 2**53 until the year 2248.
+
+    Offsets of two topics do not compare, times of the brokers do; within one millisecond of a partition the offset decides.
+    """
+    return (max(timestamp_ms, 0) << _OFFSET_BITS) | (offset & ((1 << _OFFSET_BITS) - 1))
+
+
+def revision_in(headers: dict[str, bytes], timestamp_ms: int, offset: int) -> int:
+    """Return what a record's event counts as: what it was first, for one that comes again."""
+    first = headers.get(ORIGIN_REVISION, b"")
+    if first.isdigit() and len(first) <= _DIGITS:
+        return int(first)
+    return implied_revision(timestamp_ms, offset)
+
+
+def as_log_record(record: Kept, log_id: str, prefix: str) -> LogRecord | None:
+    """Read what a kept record says of its event; None where it cannot be read as one."""
+    try:
+        value: Any = orjson.loads(record.value or b"")
+    except orjson.JSONDecodeError:
+        value = None
+    names = [value.get(name) if isinstance(value, dict) else None for name in ("tenant", "source", "id")]
+    headers = dict(record.headers)
+    for place, name in enumerate(("ce_tenant", "ce_source", "ce_id")):  # the binary content mode
+        if name in headers:
+            names[place] = headers[name].decode("utf-8", "replace")
+    if not all(isinstance(name, str) and name for name in names):
+        return None
+    tenant, source, event_id = (str(name) for name in names)
+    topic = record.topic.removeprefix(prefix)
+    return LogRecord(
+        position=Position(log=log_id, topic=topic, partition=record.partition, number=record.offset),
+        recorded_at=recorded_at(record.timestamp_ms),
+        tenant=tenant,
+        source=source,
+        event_id=event_id,
+        key=(record.key or b"").decode("utf-8", "replace"),
+        body=record.value or b"",
+        revision=revision_in(headers, record.timestamp_ms, record.offset),
+    )

@@ -1,0 +1,192 @@
+"""The part of a tenant's state that a batch of effects touches: read from records, and what of it must be written."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from schemas.entities import EntityDeclaration, EntityRetraction
+from schemas.events import DocumentCompleted, UnitAsserted, UnitRetracted
+from shared.contributions import relation_identity
+from shared.effects import Statement
+from shared.store import Effect
+from shared.stores.memory_state import Declaration, Document, TenantState
+from shared.stores.weaviate import records
+from shared.stores.weaviate.records import (
+    COMPLETION,
+    DOCUMENT,
+    ENTITY,
+    NAME_ONLY,
+    PAST,
+    RELATION,
+    STANDING,
+    STATEMENT,
+    Record,
+)
+from shared.stores.weaviate.table import Table
+
+_SAID = (STATEMENT, COMPLETION, DOCUMENT, ENTITY, RELATION)
+
+
+@dataclass
+class Touched:
+    """What a batch is about, by id. ``events``: (event id, source)."""
+
+    units: set[str] = field(default_factory=set)
+    documents: set[str] = field(default_factory=set)
+    declared: set[tuple[str, str]] = field(default_factory=set)
+    events: set[tuple[str, str]] = field(default_factory=set)
+
+
+def touched_by(effects: Iterable[Effect]) -> Touched:
+    """Return what effects are about."""
+    touched = Touched()
+    for effect in effects:
+        event, message = effect.event, effect.message
+        if message.event_id is not None and message.event_source is not None:
+            touched.events.add((message.event_id, message.event_source))
+        if isinstance(event, UnitAsserted | UnitRetracted):
+            touched.units.add(event.data.id)
+            if isinstance(event, UnitAsserted) and event.data.document_id is not None:
+                touched.documents.add(event.data.document_id)
+        elif isinstance(event, DocumentCompleted):
+            touched.documents.add(event.data.id)
+        elif event is not None:
+            touched.declared.add(identity_of(event.data))
+    return touched
+
+
+def identity_of(data: Declaration) -> tuple[str, str]:
+    """Return what kind of thing a declaration is about, and which."""
+    if isinstance(data, EntityDeclaration | EntityRetraction):
+        return ENTITY, data.id
+    return RELATION, relation_identity(data.source_id, data.relation.value, data.target_id)
+
+
+@dataclass
+class Fragment:
+    """``state`` is complete for the ``units`` and whatever decides on them; ``held``: the records it was read from."""
+
+    tenant: str
+    state: TenantState
+    units: set[str]
+    held: dict[UUID, Record]
+
+    def wanted(self) -> dict[UUID, Record]:
+        """Return the records that the state is now made of, without vectors."""
+        found = [*self._statements(), *self._documents()]
+        found += [
+            records.declared_record(self.tenant, kind, identity, declared)
+            for (kind, identity), declared in self.state.declared.items()
+        ]
+        return {record.id: record for record in found}
+
+    def _statements(self) -> Iterable[Record]:
+        for unit_id, said in self.state.said.items():
+            own = self.state.own(unit_id)
+            for place, statement in enumerate(own):
+                yield records.statement_record(self.tenant, statement, STANDING if place == 0 else PAST)
+            kept = {statement.rank for statement in own}
+            for statement in said.values():
+                # A revision that the producer gave tells a redelivery as old; one taken from the position would not.
+                if statement.rank not in kept and not statement.explicit:
+                    yield records.statement_record(self.tenant, statement, NAME_ONLY)
+
+    def _documents(self) -> Iterable[Record]:
+        for document_id, document in self.state.documents.items():
+            for part in document.parts.values():
+                yield records.statement_record(self.tenant, part, STANDING)
+            for rank, data in document.completions.values():
+                yield records.completion_record(self.tenant, rank, data)
+            if document.current is not None:
+                rank, data = document.current
+                yield records.document_record(self.tenant, document_id, rank, data.parts, document.departed)
+
+
+async def load(table: Table, tenant: str, touched: Touched) -> Fragment:
+    """Read what decides on the touched units, documents and declarations, and nothing else.
+
+    A document decides on all units that are parts of it, and a unit may be a part of several documents.
+    """
+    keys = {records.unit_key(unit_id) for unit_id in touched.units}
+    keys |= {records.document_key(document_id) for document_id in touched.documents}
+    keys |= {records.declared_key(kind, identity) for kind, identity in touched.declared}
+    held = await _records(table, keys)
+    units, documents = set(touched.units), set(touched.documents)
+    parts = {said.unit_id for said in _statements(held) if said.document_id in documents}
+    if parts - units:
+        held |= await _records(table, {records.unit_key(unit_id) for unit_id in parts - units})
+        units |= parts
+    others = {said.document_id for said in _statements(held) if said.document_id is not None} - documents
+    if others:
+        held |= await _records(table, {records.document_key(document_id) for document_id in others if document_id})
+    state = state_of(tenant, held.values())
+    if touched.events:
+        ids = [records.event_id(tenant, name, source) for name, source in touched.events]
+        for found in await table.by_ids(ids, records.NAMES):
+            known = records.event_from(found.properties["body"])
+            state.events[known.event_id, known.source] = known
+    return Fragment(tenant, state, units, held)
+
+
+def state_of(tenant: str, said: Iterable[Record]) -> TenantState:
+    """Fold records into the state that they make, in whatever order they come."""
+    state = TenantState(tenant)
+    turned: list[Record] = []
+    for record in said:
+        if record.kind == STATEMENT:
+            _enter(state, records.statement_from(record.body))
+        elif record.kind == COMPLETION:
+            _complete(state, record)
+        elif record.kind == DOCUMENT:
+            turned.append(record)
+        elif record.kind in {ENTITY, RELATION}:
+            _declare(state, record)
+    for document in state.documents.values():
+        document.settle()
+    for record in turned:
+        document_id, rank, units = records.departed_from(record.body)
+        standing = state.documents.get(document_id)
+        if standing is not None and standing.current is not None and standing.current[0] == rank:
+            standing.departed = units
+    return state
+
+
+def _complete(state: TenantState, record: Record) -> None:
+    rank, data = records.completion_from(record.body)
+    completions = state.documents.setdefault(data.id, Document()).completions
+    key = (data.revision, rank.digest)
+    if key not in completions or rank > completions[key][0]:
+        completions[key] = (rank, data)
+
+
+def _declare(state: TenantState, record: Record) -> None:
+    identity, declared = records.declared_from(record.body)
+    standing = state.declared.get((record.kind, identity))
+    if standing is None or declared.rank > standing.rank:
+        state.declared[record.kind, identity] = declared
+
+
+def _enter(state: TenantState, said: Statement) -> None:
+    if said.unit is None or said.unit.document_id is None:
+        own = state.said.setdefault(said.unit_id, {})
+        again = own.get(said.rank[1:])
+        if (
+            again is None or said.rank.revision < again.rank.revision
+        ):  # the same event at two places: the earliest counts
+            own[said.rank[1:]] = said
+        return
+    assert said.unit.part is not None  # a part of a document has a number
+    parts = state.documents.setdefault(said.unit.document_id, Document()).parts
+    key = (said.rank.revision, said.unit.part, said.unit.text)
+    if key not in parts or said.rank > parts[key].rank:
+        parts[key] = said
+
+
+def _statements(held: dict[UUID, Record]) -> Sequence[Statement]:
+    return [records.statement_from(record.body) for record in held.values() if record.kind == STATEMENT]
+
+
+async def _records(table: Table, keys: set[str]) -> dict[UUID, Record]:
+    found = await table.fetch_any("keys", keys, records.NAMES)
+    read = [records.record_of(one) for one in found]
+    return {record.id: record for record in read if record.kind in _SAID}

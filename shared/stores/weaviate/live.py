@@ -1,0 +1,307 @@
+"""Live units as objects that searches find, one a chunk: written, patched and deleted to agree with the statements."""
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from schemas.units import Unit
+from shared.contributions import found_by
+from shared.effects import Statement
+from shared.embedder import Vectors
+from shared.passages import index_terms, passage_id, passage_key
+from shared.stores.memory_again import version_of
+from shared.stores.weaviate.client import Client
+from shared.stores.weaviate.conditions import Condition, is_
+from shared.stores.weaviate.records import object_id, slot_of, statement_body, statement_from
+from shared.stores.weaviate.schema import UNKNOWN_FUTURE, UNKNOWN_PAST, unit_collection
+from shared.stores.weaviate.table import Stored, Table
+from shared.stores.weaviate.vectors import VectorSource
+from shared.validity import Successor, held, supersession
+
+FIRST_CHUNK: Condition = is_("chunk", 0)
+"""Each live unit has one of these, with its words and its text."""
+
+ROW = (
+    "unit_id", "version", "chunk", "chunks", "superseded_from", "superseded_by", "leads", "words_digest", "body",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Row:
+    """An object as it is there."""
+
+    id: UUID
+    unit_id: str
+    version: str
+    chunk: int
+    chunks: int
+    superseded: tuple[int | None, str | None]
+    words: tuple[str, bool]
+    body: str
+
+    @property
+    def said(self) -> Statement:
+        """The statement that made it."""
+        return statement_from(self.body)
+
+
+@dataclass
+class Settled:
+    """What was done: units written, units taken out, and how many objects were patched."""
+
+    put: set[str] = field(default_factory=set)
+    gone: set[str] = field(default_factory=set)
+    patched: int = 0
+    surplus: int = 0
+
+    @property
+    def quiet(self) -> bool:
+        """Whether everything agreed already."""
+        return not (self.put or self.gone or self.patched or self.surplus)
+
+
+class _World:
+    """Live statements by unit, as they should be, with the first objects of those that are there."""
+
+    def __init__(self, said: dict[str, Statement], rows: dict[str, Row]) -> None:
+        self.said = said
+        self.rows = rows
+        self.pids = {unit_id: _pid(statement) for unit_id, statement in said.items()}
+        self.members: dict[int, list[Unit]] = {}
+        self.turns: dict[str, Unit] = {}
+        self.successors: dict[str, list[Successor]] = {}
+        for unit_id in sorted(said):
+            unit = said[unit_id].unit
+            assert unit is not None  # what is live has a body
+            self.members.setdefault(self.pids[unit_id], []).append(unit)
+            for place in _place(unit):
+                self.turns.setdefault(place, unit)
+            if unit.supersedes is not None:
+                self.successors.setdefault(unit.supersedes, []).append(_successor(said[unit_id]))
+
+    def derived(self, unit_id: str) -> "_Derived":
+        """Derive what a unit's relations make of it."""
+        said, members = self.said[unit_id], self.members[self.pids[unit_id]]
+        titles = [member.title for member in members if member.title is not None]
+        before, after = (self._neighbour(members[0], step) for step in (-1, 1))
+        words = " ".join(index_terms(members[0], titles, before, after))
+        superseded = supersession(_successor(said), self.successors.get(unit_id, ()))
+        return _Derived(superseded, words, members[0].id == unit_id)
+
+    def _neighbour(self, unit: Unit, step: int) -> Unit | None:
+        return next((self.turns.get(place) for place in _place(unit, step)), None)
+
+
+class LiveIndex:
+    """The live units of a tenant in one model's collection."""
+
+    def __init__(self, client: Client, prefix: str, tenant: str, model: str) -> None:
+        self.table = Table(client, unit_collection(prefix, model).name, tenant)
+        self.model = model
+        self._tenant = tenant
+
+    async def parts_of(self, documents: Collection[str]) -> set[str]:
+        """Return the units that are there as parts of the documents."""
+        found = await self.table.fetch_any("document_id", documents, ["unit_id"], FIRST_CHUNK)
+        return {one.properties["unit_id"] for one in found}
+
+    async def settle(
+        self, want: Mapping[str, Statement | None], vectors: VectorSource, again: Collection[str] = ()
+    ) -> Settled:
+        """Make what is there of the units agree with what is wanted, and what is derived of their relations with it.
+
+        First what is new, then what is derived of others, last what has to go: cut short anywhere, a repetition mends it.
+        ``again``: units whose relations are looked at once more, although the units themselves agree.
+        """
+        there: dict[str, dict[int, Row]] = {}
+        for one in await self.table.fetch_any("unit_id", want, ROW):
+            row = _row(one)
+            there.setdefault(row.unit_id, {})[row.chunk] = row
+        done = Settled()
+        for unit_id, said in want.items():
+            if said is None:
+                done.gone |= {unit_id} & there.keys()
+            elif self._differs(said, there.get(unit_id, {}), vectors):
+                done.put.add(unit_id)
+        moved = done.put | done.gone | set(again)
+        if not moved:
+            return done
+        first = {unit_id: chunks[0] for unit_id, chunks in there.items() if 0 in chunks}
+        world, affected = await self._world(want, first, moved)
+        derived = {unit_id: world.derived(unit_id) for unit_id in affected.superseded | affected.worded}
+        objects = await self._objects(world, done.put, derived, vectors)
+        await self.table.put(objects)
+        for unit_id in sorted(derived.keys() - done.put):
+            done.patched += await self._patch(world.rows.get(unit_id), unit_id, derived[unit_id], affected)
+        kept = {one.id for one in objects}
+        surplus = {
+            row.id for unit_id in done.put | done.gone for row in there.get(unit_id, {}).values() if row.id not in kept
+        }
+        done.surplus = await self.table.delete(surplus)
+        return done
+
+    def _differs(self, said: Statement, chunks: dict[int, Row], vectors: VectorSource) -> bool:
+        first = chunks.get(0)
+        if first is None or first.version != version_of(said):
+            return True
+        if chunks.keys() != set(range(max(first.chunks, 1))):
+            return True
+        return vectors.brings(said, self.model) or (first.chunks == 0 and vectors.has(said, self.model))
+
+    async def _world(
+        self, want: Mapping[str, Statement | None], there: Mapping[str, Row], moved: Collection[str]
+    ) -> "tuple[_World, _Affected]":
+        """Read whatever has to do with the moved units, as they were and as they will be."""
+        old = [there[unit_id].said for unit_id in moved if unit_id in there]
+        new = [said for unit_id in moved if (said := want.get(unit_id)) is not None]
+        units = [said.unit for said in (*old, *new) if said.unit is not None]
+        targets = {unit.supersedes for unit in units if unit.supersedes is not None}
+        passages = {_pid(said) for said in (*old, *new)}
+        beside = {place for unit in units for step in (-1, 1) for place in _place(unit, step)}
+        around = beside | {place for unit in units for step in (-2, 0, 2) for place in _place(unit, step)}
+        found = await self.table.fetch_any("supersedes", targets | set(moved), ROW, FIRST_CHUNK)
+        found += await self.table.fetch_any("unit_id", targets - want.keys(), ROW, FIRST_CHUNK)
+        found += await self.table.fetch_any("pid", passages, ROW, FIRST_CHUNK)
+        found += await self.table.fetch_any("place", around, ROW, FIRST_CHUNK)
+        rows = {**{row.unit_id: row for row in map(_row, found)}, **there}
+        standing = {unit_id: want.get(unit_id, row.said) for unit_id, row in rows.items()}
+        standing |= want
+        world = _World({unit_id: said for unit_id, said in standing.items() if said is not None}, rows)
+        live = set(moved) & world.said.keys()
+        worded = {
+            unit_id
+            for unit_id, said in world.said.items()
+            if said.unit is not None and (world.pids[unit_id] in passages or beside.intersection(_place(said.unit)))
+        }
+        return world, _Affected(superseded=live | (targets & world.said.keys()), worded=live | worded)
+
+    async def _objects(
+        self, world: _World, unit_ids: Collection[str], derived: "Mapping[str, _Derived]", vectors: VectorSource
+    ) -> list[Stored]:
+        matrices = await vectors.load([world.said[unit_id] for unit_id in unit_ids], self.model)
+        return [
+            one
+            for unit_id in sorted(unit_ids)
+            for one in self._chunks(world.said[unit_id], derived[unit_id], matrices.get(unit_id))
+        ]
+
+    def _chunks(self, said: Statement, derived: "_Derived", matrix: Vectors | None) -> Iterable[Stored]:
+        unit = said.unit
+        assert unit is not None  # what is live has a body
+        rows = [] if matrix is None else matrix.tolist()
+        shared = _properties(said, unit) | derived.superseded_properties() | {"chunks": len(rows)}
+        for chunk, vector in enumerate(rows or [None]):
+            identity = _object_id(self._tenant, unit.id, chunk)
+            own: dict[str, Any] = {"chunk": chunk, "slot": slot_of(identity)}
+            if chunk == 0:
+                own |= derived.words_properties() | {"body": statement_body(said)}
+            yield Stored(identity, {**shared, **own}, vector)
+
+    async def _patch(self, row: Row | None, unit_id: str, derived: "_Derived", affected: "_Affected") -> int:
+        if row is None:
+            return 0
+        changes: dict[str, Any] = {}
+        if unit_id in affected.worded and row.words != (derived.words_digest, derived.leads):
+            changes |= derived.words_properties()
+        superseded = unit_id in affected.superseded and row.superseded != derived.superseded
+        others = range(1, row.chunks) if superseded else ()
+        if superseded:
+            changes |= derived.superseded_properties()
+        if changes:
+            await self.table.patch(row.id, changes)
+        for chunk in others:
+            await self.table.patch(_object_id(self._tenant, unit_id, chunk), derived.superseded_properties())
+        return int(bool(changes)) + len(others)
+
+
+@dataclass(frozen=True)
+class _Affected:
+    """Units whose supersession, and units whose words, may have changed: what decides on them was read."""
+
+    superseded: set[str]
+    worded: set[str]
+
+
+@dataclass(frozen=True)
+class _Derived:
+    """``superseded``: from when on and by which. ``leads``: it is the first of its passage, by id."""
+
+    superseded: tuple[int | None, str | None]
+    words: str
+    leads: bool
+
+    @property
+    def words_digest(self) -> str:
+        return hashlib.sha256(self.words.encode()).hexdigest()[:32]
+
+    def superseded_properties(self) -> dict[str, Any]:
+        since, by = self.superseded
+        return {"superseded_from": UNKNOWN_FUTURE if since is None else since, "superseded_by": by or ""}
+
+    def words_properties(self) -> dict[str, Any]:
+        return {"words": self.words, "words_digest": self.words_digest, "leads": self.leads}
+
+
+def _successor(said: Statement) -> Successor:
+    assert said.unit is not None  # what is live has a body
+    return Successor(said.unit_id, said.unit.scope, held(said.unit, said.recorded_at).start, said.unit.supersedes)
+
+
+def _place(unit: Unit, step: int = 0) -> tuple[str, ...]:
+    """Return the place of a turn, or of the one so many steps on; nothing for what is no turn. Ids hold no white space."""
+    if unit.turn is None:
+        return ()
+    return (f"{unit.scope.key} {unit.session_id} {unit.turn + step}",)
+
+
+def _pid(said: Statement) -> int:
+    assert said.unit is not None  # what is live has a body
+    return passage_id(passage_key(said.unit, said.content_key or ""))
+
+
+def _object_id(tenant: str, unit_id: str, chunk: int) -> UUID:
+    return object_id("live", tenant, unit_id, chunk)
+
+
+def _row(one: Stored) -> Row:
+    said = one.properties
+    since = int(said["superseded_from"])
+    return Row(
+        id=one.id,
+        unit_id=said["unit_id"],
+        version=said["version"],
+        chunk=int(said["chunk"]),
+        chunks=int(said["chunks"]),
+        superseded=(None if since == UNKNOWN_FUTURE else since, said["superseded_by"] or None),
+        words=(said["words_digest"] or "", bool(said["leads"])),
+        body=said["body"] or "",
+    )
+
+
+def _properties(said: Statement, unit: Unit) -> dict[str, Any]:
+    """Return what is filtered by, the same on every chunk."""
+    times = held(unit, said.recorded_at)
+    keys = found_by(unit, said.mentions)
+    return {
+        "unit_id": unit.id,
+        "version": version_of(said),
+        "document_id": unit.document_id or "",
+        "scope": unit.scope.key,
+        "type": unit.type.value,
+        "sensitivity": unit.sensitivity.value if unit.sensitivity else "",
+        "source": said.rank.source,
+        "supersedes": unit.supersedes or "",
+        "place": "".join(_place(unit)),
+        "subjects": [key for key, is_subject in keys.items() if is_subject],
+        "keys": list(keys),
+        "pid": _pid(said),
+        "revision": said.rank.revision,
+        "begins": UNKNOWN_PAST if times.begins is None else times.begins,
+        "ends": UNKNOWN_FUTURE if times.ends is None else times.ends,
+        "occurred_start": UNKNOWN_PAST if times.occurred_start is None else times.occurred_start,
+        "occurred_end": UNKNOWN_PAST if times.occurred_end is None else times.occurred_end,
+        "recorded": times.recorded,
+        "moment": times.moment,
+    }

@@ -1,0 +1,193 @@
+"""The arms of a search: passages by words, by nearness, by entity and by time."""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from shared.embedder import Vector
+from shared.passages import COMMON_LEAST, telling_terms
+from shared.store import PassageHit
+from shared.stores.weaviate.conditions import Condition, every, is_, one_of, true
+from shared.stores.weaviate.live import FIRST_CHUNK
+from shared.stores.weaviate.table import MOST, Stored, Table
+
+HIT = ("pid", "unit_id", "moment")
+ABOUT, MENTIONED = 1.0, 0.5
+MARGIN = 16
+GROWTH = 4
+TERMS_KEPT = 20_000
+"""Counts of terms that are remembered, of all tenants together."""
+COUNTED_S = 60.0
+"""How old a count may be: what is common today was so a minute ago."""
+COUNTS_AT_ONCE = 16
+
+Search = Callable[[int], Awaitable[list[Stored]]]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A passage with those of its units that pass, newest first."""
+
+    pid: int
+    score: float
+    units: tuple[str, ...]
+
+    def hit(self) -> PassageHit:
+        """Return it as an answer."""
+        return PassageHit(self.pid, self.score, self.units)
+
+
+async def ranked(search: Search, limit: int) -> list[PassageHit]:
+    """Return the best passages, ties by passage id.
+
+    Equal texts score alike, so a passage's units stand together: more is asked for until no tie straddles the end. Weaviate
+    gives 10,000 objects at most; ties beyond are cut there.
+    """
+    if limit < 1:
+        return []
+    count = limit + MARGIN
+    while True:
+        found = await search(count)
+        passages = _passages(found)
+        is_all = len(found) < count or count >= MOST
+        if is_all or (len(passages) > limit and passages[limit - 1].score > found[-1].score):
+            return [passage.hit() for passage in passages[:limit]]
+        count = min(count * GROWTH, MOST)
+
+
+def _passages(found: Sequence[Stored]) -> list[Found]:
+    best: dict[int, float] = {}
+    units: dict[int, dict[str, int]] = {}
+    for one in found:
+        pid = int(one.properties["pid"])
+        best[pid] = max(best.get(pid, one.score), one.score)
+        units.setdefault(pid, {})[one.properties["unit_id"]] = int(one.properties["moment"])
+    order = sorted(best, key=lambda pid: (-best[pid], pid))
+    return [Found(pid, best[pid], newest_first(units[pid])) for pid in order]
+
+
+def newest_first(moments: dict[str, int]) -> tuple[str, ...]:
+    """Return units by moment, newest first, ties by id."""
+    return tuple(sorted(moments, key=lambda unit_id: (-moments[unit_id], unit_id)))
+
+
+class TermCounts:
+    """Remembers for a while in how many passages a term occurs; shared by all snapshots of a reader."""
+
+    def __init__(self) -> None:
+        self._counts: OrderedDict[tuple[str, str], tuple[float, int]] = OrderedDict()
+
+    async def telling(self, table: Table, tenant: str, terms: Sequence[str]) -> list[str]:
+        """Return the terms worth searching for. In a small store none is common, and nothing is counted."""
+        terms = [term for term in dict.fromkeys(terms) if _can_be_searched(term)]
+        passages = await self._count(table, tenant, "")
+        if passages <= COMMON_LEAST:
+            return terms
+        gate = asyncio.Semaphore(COUNTS_AT_ONCE)
+
+        async def count(term: str) -> int:
+            async with gate:
+                return await self._count(table, tenant, term)
+
+        counts = await asyncio.gather(*(count(term) for term in terms))
+        return telling_terms(dict(zip(terms, counts, strict=True)), passages)
+
+    async def _count(self, table: Table, tenant: str, term: str) -> int:
+        """Count the passages that have a term; all of them for the empty one."""
+        now = time.monotonic()
+        at, count = self._counts.get((tenant, term), (-COUNTED_S, 0))
+        small = count <= COMMON_LEAST and not term  # a store that is small may not be so for long
+        if now - at < COUNTED_S and not small:
+            return count
+        where = every(true("leads"), is_("words", term)) if term else true("leads")
+        count = await table.count(where)
+        self._counts[tenant, term] = (now, count)
+        self._counts.move_to_end((tenant, term))
+        while len(self._counts) > TERMS_KEPT:
+            self._counts.popitem(last=False)
+        return count
+
+
+def _can_be_searched(term: str) -> bool:
+    """Tell whether a term can be sent and is one: no white space, no NUL, no lone surrogate."""
+    return (
+        bool(term)
+        and len(term.split()) == 1
+        and "\x00" not in term
+        and not any("\ud800" <= sign <= "\udfff" for sign in term)
+    )
+
+
+async def by_words(table: Table, terms: Sequence[str], where: Condition, limit: int) -> list[PassageHit]:
+    """Return passages by BM25."""
+    if not terms:
+        return []
+    return await ranked(lambda count: table.bm25(terms, where, HIT, limit=count), limit)
+
+
+async def by_nearness(table: Table, query: Vector, where: Condition, limit: int) -> list[PassageHit]:
+    """Return passages by cosine similarity, the best of their chunks."""
+    vector = query.tolist()
+    return await ranked(lambda count: table.near(vector, where, HIT, limit=count), limit)
+
+
+async def by_time(table: Table, where: Condition, limit: int, *, oldest_first: bool) -> list[PassageHit]:
+    """Return passages by the time of their newest (or oldest) unit that passes. ``score``: seconds since 1970."""
+    order = [("moment", oldest_first), ("unit_id", True)]
+    found = await _first_of_each(table, every(where, FIRST_CHUNK), order, limit)
+    units = await passing_units(table, found, where)
+    return [PassageHit(pid, moment / 1e6, units[pid]) for pid, moment in found.items() if pid in units]
+
+
+async def about(table: Table, key: str, where: Condition, limit: int) -> dict[int, float]:
+    """Return passages about a key before those that mention it, each with its score, newest first."""
+    order = [("moment", False), ("unit_id", True)]
+    found = dict.fromkeys(
+        await _first_of_each(table, every(where, FIRST_CHUNK, is_("subjects", key)), order, limit), ABOUT
+    )
+    if len(found) < limit:
+        mentioned = await _first_of_each(table, every(where, FIRST_CHUNK, is_("keys", key)), order, limit)
+        for pid in mentioned:
+            found.setdefault(pid, MENTIONED)
+    return dict(list(found.items())[:limit])
+
+
+async def _first_of_each(
+    table: Table, where: Condition, order: Sequence[tuple[str, bool]], limit: int
+) -> dict[int, int]:
+    """Return the first passages in an order of units, each with its first unit's moment."""
+    count = limit + MARGIN
+    while True:
+        found = await table.page(where, HIT, limit=count, order=order)
+        first: dict[int, int] = {}
+        for one in found:
+            first.setdefault(int(one.properties["pid"]), int(one.properties["moment"]))
+        if len(first) >= limit or len(found) < count or count >= MOST:
+            return dict(list(first.items())[: max(limit, 0)])
+        count = min(count * GROWTH, MOST)
+
+
+async def passing_units(table: Table, pids: Iterable[int], where: Condition) -> dict[int, tuple[str, ...]]:
+    """Return, of each passage that has any, the units which pass, newest first."""
+    found: dict[int, dict[str, int]] = {}
+    for one in await table.fetch_any("pid", set(pids), HIT, FIRST_CHUNK, where):
+        found.setdefault(int(one.properties["pid"]), {})[one.properties["unit_id"]] = int(one.properties["moment"])
+    return {pid: newest_first(moments) for pid, moments in found.items()}
+
+
+async def similarities(table: Table, query: Vector, pids: Collection[int]) -> dict[int, float]:
+    """Return the cosine similarity of each passage, the best of its chunks."""
+    best: dict[int, float] = {}
+    if not pids:
+        return best
+    where, count = one_of("pid", sorted(pids)), len(pids) + MARGIN
+    while True:
+        found = await table.near(query.tolist(), where, ("pid",), limit=count)
+        for one in found:
+            pid = int(one.properties["pid"])
+            best[pid] = max(best.get(pid, one.score), one.score)
+        if len(found) < count or len(best) == len(set(pids)) or count >= MOST:
+            return best
+        count = min(count * GROWTH, MOST)

@@ -1,0 +1,382 @@
+"""A tenant's knowledge as Weaviate has it now: it keeps no older states, so calls see what was written meanwhile too.
+
+All calls see at least what was durable when the snapshot was opened, and all search the model that was active then.
+"""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+import numpy as np
+
+from schemas.answers import KnownUnit, UnitState
+from schemas.commands import Job, Selection
+from schemas.entities import ORGANISATIONAL, EntityDeclaration, RelationDeclaration
+from schemas.units import ScopeLevel
+from shared.effects import Statement
+from shared.embedder import Vector, Vectors
+from shared.errors import InvalidInput
+from shared.memberships import LEVELS, MAX_DEPTH, walk
+from shared.mentions import subject_key
+from shared.store import (
+    STORED,
+    FoundContradiction,
+    KnownEvent,
+    Membership,
+    PassageHit,
+    SearchFilter,
+    SelectedUnit,
+    StoreCounts,
+    StoredContradiction,
+    StoredUnit,
+    UnitVersion,
+)
+from shared.stores.memory_again import version_of
+from shared.stores.memory_state import Declared
+from shared.stores.weaviate import contradictions, records, search
+from shared.stores.weaviate.conditions import Condition, above, every, is_, one_of, true
+from shared.stores.weaviate.filters import passing
+from shared.stores.weaviate.live import FIRST_CHUNK
+from shared.stores.weaviate.models import Models
+from shared.stores.weaviate.records import DOCUMENT, ENTITY, JOB, PAST, RELATION, STATEMENT, WATERMARK
+from shared.stores.weaviate.schema import UNKNOWN_FUTURE
+from shared.stores.weaviate.table import Table
+from shared.validity import from_micros
+
+_KNOWN = ("unit_id", "pid", "superseded_from", "superseded_by", "ends", "body")
+GROUPS = 1_000_000
+"""Values that are told apart when units are counted by scope or by entity."""
+
+
+class WeaviateSnapshot:
+    """Reads of one tenant. ``live``: its collection of each known model; nothing is live before the first vectors."""
+
+    def __init__(
+        self,
+        kept: Table,
+        live: dict[str, Table],
+        *,
+        tenant: str,
+        models: Models,
+        now: datetime,
+        counts: search.TermCounts,
+    ) -> None:
+        self._records = kept
+        self._tables = live
+        self._live = live.get(models.active or "")
+        self._tenant = tenant
+        self._models = models
+        self._now = now
+        self._counts = counts
+
+    async def memberships(self, principal: str | None) -> list[Membership]:
+        """Return the scopes a principal may read."""
+        if principal is None:
+            return [Membership(key, 0) for key in sorted(await self._scopes(None))]
+        upward = await self._upward(principal)
+        targets = {one.target_id for relations in upward.values() for one in relations}
+        declared = await self._declared(ENTITY, {records.declared_key(ENTITY, one) for one in targets})
+        types = {data.id: data.type for data in declared if isinstance(data, EntityDeclaration)}
+        in_use = await self._scopes(
+            {
+                f"{level.value}/{one}"
+                for one in targets - types.keys()
+                for level in ScopeLevel
+                if level is not ScopeLevel.PERSONAL
+            }
+        )
+
+        def levels(entity_id: str) -> list[ScopeLevel]:
+            if entity_id in types:
+                kind = types[entity_id]
+                return [LEVELS[kind]] if kind in LEVELS else []
+            return [level for level in ScopeLevel if f"{level.value}/{entity_id}" in in_use]
+
+        return walk(principal, lambda entity_id: upward.get(entity_id, ()), levels, self._now)
+
+    async def watermarks(self, stage: str = STORED) -> dict[tuple[str, int], int]:
+        """Return the highest number whose effect is durable, per (topic, partition)."""
+        found = await self._records.fetch(every(is_("kind", WATERMARK), is_("keys", f"stage:{stage}")), records.NAMES)
+        highest: dict[tuple[str, int], int] = {}
+        for (_, topic, partition), number in map(records.watermark_from, map(records.record_of, found)):
+            highest[topic, partition] = max(number, highest.get((topic, partition), number))
+        return highest
+
+    async def model(self) -> str | None:
+        """Return the name of the model whose vectors are searched."""
+        return self._models.active
+
+    async def keyword(self, terms: Sequence[str], where: SearchFilter, limit: int) -> list[PassageHit]:
+        """Return passages by Weaviate's BM25, which counts units and not passages; higher is better."""
+        condition = passing(where)
+        if self._live is None or condition is None:
+            return []
+        telling = await self._counts.telling(self._live, self._tenant, terms)
+        return await search.by_words(self._live, telling, condition, limit)
+
+    async def vector(self, query: Vector, where: SearchFilter, limit: int) -> list[PassageHit]:
+        """Return passages by cosine similarity: exact where the filter leaves no more than 40,000 objects, else by HNSW."""
+        condition = passing(where)
+        if self._live is None or condition is None:
+            return []
+        self._require_fitting(query)
+        return await search.by_nearness(self._live, query, condition, limit)
+
+    async def similarities(self, query: Vector, passage_ids: Collection[int]) -> dict[int, float]:
+        """Return the cosine similarity of each passage."""
+        if self._live is None:
+            return {}
+        self._require_fitting(query)
+        return await search.similarities(self._live, query, passage_ids)
+
+    async def passage_vectors(self, passage_ids: Collection[int]) -> dict[int, Vectors]:
+        """Return the vectors of each passage."""
+        if self._live is None or not passage_ids:
+            return {}
+        units: dict[int, str] = {}
+        rows: dict[str, dict[int, Sequence[float]]] = {}
+        where = every(one_of("pid", sorted(passage_ids)), above("chunks", 0))
+        for one in await self._live.fetch(where, ("pid", "unit_id", "chunk"), vectors=True):
+            pid, unit_id = int(one.properties["pid"]), one.properties["unit_id"]
+            units[pid] = min(unit_id, units.get(pid, unit_id))
+            if one.vector is not None:
+                rows.setdefault(unit_id, {})[int(one.properties["chunk"])] = one.vector
+        return {
+            pid: np.array([rows[unit_id][chunk] for chunk in sorted(rows[unit_id])], dtype=np.float32)
+            for pid, unit_id in sorted(units.items())
+            if unit_id in rows
+        }
+
+    async def about(self, keys: Collection[str], where: SearchFilter, limit: int) -> dict[str, list[PassageHit]]:
+        """Return passages about each key."""
+        condition = passing(where)
+        if self._live is None or condition is None:
+            return {key: [] for key in keys}
+        named = {key: await search.about(self._live, key, condition, limit) for key in sorted(set(keys))}
+        units = await search.passing_units(self._live, {pid for scores in named.values() for pid in scores}, condition)
+        return {
+            key: [PassageHit(pid, score, units[pid]) for pid, score in scores.items() if pid in units]
+            for key, scores in named.items()
+        }
+
+    async def sharing(self, keys: Collection[str], limit: int) -> list[UnitVersion]:
+        """Return the newest units of any key."""
+        if self._live is None or not keys or limit < 1:
+            return []
+        order = [("moment", False), ("unit_id", True)]
+        where = every(one_of("keys", sorted(keys)), FIRST_CHUNK)
+        found = await self._live.page(where, ("unit_id", "version"), limit=limit, order=order)
+        return [UnitVersion(one.properties["unit_id"], one.properties["version"]) for one in found]
+
+    async def latest(self, where: SearchFilter, limit: int, *, oldest_first: bool = False) -> list[PassageHit]:
+        """Return passages by time."""
+        condition = passing(where)
+        if self._live is None or condition is None or limit < 1:
+            return []
+        return await search.by_time(self._live, condition, limit, oldest_first=oldest_first)
+
+    async def units(self, unit_ids: Collection[str]) -> dict[str, StoredUnit]:
+        """Return the live units among the ids."""
+        if self._live is None:
+            return {}
+        found = await self._live.fetch_any("unit_id", unit_ids, _KNOWN, FIRST_CHUNK)
+        sources: dict[int, set[str]] = {}
+        for one in await self._live.fetch_any(
+            "pid", {int(one.properties["pid"]) for one in found}, ("pid", "source"), FIRST_CHUNK
+        ):
+            sources.setdefault(int(one.properties["pid"]), set()).add(one.properties["source"])
+        ids = [one.properties["unit_id"] for one in found]
+        partners = await contradictions.partners(self._records, self._live, self._now, ids)
+        stored: dict[str, StoredUnit] = {}
+        for one in sorted(found, key=lambda one: one.properties["unit_id"]):
+            said, pid = records.statement_from(one.properties["body"]), int(one.properties["pid"])
+            ends = [int(one.properties[name]) for name in ("ends", "superseded_from")]
+            assert said.unit is not None  # what is live has a body
+            known = _known(
+                said,
+                corroborations=len(sources.get(pid, ())) or 1,
+                contradiction_refs=partners.get(said.unit_id, ()),
+                superseded_by=one.properties["superseded_by"] or None,
+                held_until=None if min(ends) == UNKNOWN_FUTURE else from_micros(min(ends)),
+            )
+            stored[said.unit_id] = StoredUnit(known, pid, said.mentions, subject_key(said.unit), said.claims)
+        return stored
+
+    async def history(self, unit_id: str) -> list[KnownUnit]:
+        """Return older revisions, newest first."""
+        where = every(is_("keys", records.unit_key(unit_id)), is_("past", PAST), is_("kind", STATEMENT))
+        said = [records.statement_from(one.properties["body"]) for one in await self._records.fetch(where, ["body"])]
+        said.sort(key=lambda one: one.rank, reverse=True)
+        return [_known(one) for one in said if one.unit is not None]
+
+    async def contradictions(
+        self,
+        *,
+        unit_ids: Collection[str] | None = None,
+        scopes: frozenset[str] | None = None,
+        limit: int = 100,
+        after: str | None = None,
+        open_only: bool = True,
+    ) -> list[StoredContradiction]:
+        """Return contradictions by id."""
+        found = await contradictions.listed(self._records, self._live, self._now, unit_ids)
+        kept = [
+            one.stored
+            for one in found
+            if (after is None or one.stored.found.id > after)
+            and (scopes is None or (one.scopes and one.scopes <= scopes))
+            and (one.stored.open or not open_only)
+        ]
+        return kept if limit < 0 else kept[:limit]
+
+    async def standing_contradictions(self) -> list[FoundContradiction]:
+        """Return the pairs whose two revisions are both live."""
+        found = await contradictions.listed(self._records, self._live, self._now)
+        return [one.stored.found for one in found if one.stands]
+
+    async def entities(self) -> tuple[int, list[EntityDeclaration]]:
+        """Return a version, and the declared entities by id."""
+        version = await self.entities_version()
+        found = [data for data in await self._declared(ENTITY) if isinstance(data, EntityDeclaration)]
+        return version, sorted(found, key=lambda one: one.id)
+
+    async def entities_version(self) -> int:
+        """Return the version alone."""
+        found = await self._records.by_ids([records.version_id(self._tenant, ENTITY)], ["number"])
+        return int(found[0].properties["number"]) if found else 0
+
+    async def relations(self, entity_id: str | None = None) -> list[RelationDeclaration]:
+        """Return declared relations by identity."""
+        keys = None if entity_id is None else {f"source:{entity_id}", f"target:{entity_id}"}
+        found = [data for data in await self._declared(RELATION, keys) if isinstance(data, RelationDeclaration)]
+        return sorted(found, key=lambda one: f"{one.source_id} {one.relation.value} {one.target_id}")
+
+    async def entity_keys(self, scopes: frozenset[str], limit: int, after: str | None = None) -> list[tuple[str, int]]:
+        """Return mentioned keys with their unit counts. Counts every key of the scopes, whatever the page."""
+        if self._live is None or not scopes:
+            return []
+        counts = await self._live.groups(every(one_of("scope", sorted(scopes)), FIRST_CHUNK), "keys", GROUPS)
+        return sorted((key, count) for key, count in counts.items() if not key.startswith("=") and key > (after or ""))[
+            :limit
+        ]
+
+    async def counts(self) -> StoreCounts:
+        """Return totals."""
+        by_scope: dict[str, int] = {} if self._live is None else await self._live.groups(FIRST_CHUNK, "scope", GROUPS)
+        is_pair = await self.contradictions(limit=-1)
+        return StoreCounts(
+            units=sum(by_scope.values()),
+            passages=0 if self._live is None else await self._live.count(every(true("leads"), FIRST_CHUNK)),
+            documents=await self._records.count(every(is_("kind", DOCUMENT), above("number", 0))),
+            entities=await self._records.count(every(is_("kind", ENTITY), is_("number", 0))),
+            relations=await self._records.count(every(is_("kind", RELATION), is_("number", 0))),
+            contradictions_open=len(is_pair),
+            by_scope=dict(sorted(by_scope.items())),
+        )
+
+    async def events(self, event_id: str, source: str | None = None) -> list[KnownEvent]:
+        """Return what the store did with the events of an id, by source."""
+        found = await self._records.fetch(is_("keys", f"event:{event_id}"), ["body"])
+        known = [records.event_from(one.properties["body"]) for one in found]
+        return sorted((one for one in known if source in (None, one.source)), key=lambda one: one.source)
+
+    async def jobs(self, limit: int = 100, job_id: str | None = None) -> list[Job]:
+        """Return background jobs, newest first, or the one of an id."""
+        where = every(is_("kind", JOB), *(() if job_id is None else (is_("keys", f"job:{job_id}"),)))
+        found = await self._records.page(where, ["body"], limit=limit, order=[("number", False)])
+        jobs = [Job.model_validate_json(one.properties["body"]) for one in found]
+        return sorted(jobs, key=lambda job: (job.requested_at, job.id), reverse=True)
+
+    async def select(self, selection: Selection, after: str, limit: int) -> list[SelectedUnit]:
+        """Return live units that fit, by unit id, those beyond ``after``."""
+        table, where = self._selected(selection)
+        if table is None:
+            return []
+        beyond = every(where, above("unit_id", after))
+        found = await table.page(beyond, ["body"], limit=limit, order=[("unit_id", True)])
+        said = [records.statement_from(one.properties["body"]) for one in found]
+        return [
+            SelectedUnit(one.unit, version_of(one), one.rank.revision, one.content_key or "", one.recorded_at)
+            for one in said
+            if one.unit is not None
+        ]
+
+    async def count_selected(self, selection: Selection) -> int:
+        """Return how many live units fit."""
+        table, where = self._selected(selection)
+        return 0 if table is None else await table.count(where)
+
+    def _selected(self, selection: Selection) -> tuple[Table | None, Condition]:
+        conditions = [FIRST_CHUNK]
+        if selection.scope is not None:
+            conditions.append(is_("scope", selection.scope))
+        if selection.source is not None:
+            conditions.append(is_("source", selection.source))
+        if selection.unit_ids is not None:
+            conditions.append(one_of("unit_id", selection.unit_ids))
+        if selection.model is not None:
+            conditions.append(above("chunks", 0))
+        table = self._live if selection.model is None else self._tables.get(selection.model)
+        return table, every(*conditions)
+
+    async def _scopes(self, keys: set[str] | None) -> set[str]:
+        """Return the scopes that have units, among the given ones or all."""
+        if self._live is None or (keys is not None and not keys):
+            return set()
+        where = FIRST_CHUNK if keys is None else every(FIRST_CHUNK, one_of("scope", sorted(keys)))
+        return set(await self._live.groups(where, "scope", GROUPS))
+
+    async def _upward(self, principal: str) -> dict[str, list[RelationDeclaration]]:
+        """Return the relations that start at whatever the principal may belong to, a step at a time."""
+        found: dict[str, list[RelationDeclaration]] = {}
+        frontier = {principal}
+        for _ in range(MAX_DEPTH):
+            found |= {entity_id: [] for entity_id in frontier}
+            for data in await self._declared(RELATION, {f"source:{entity_id}" for entity_id in frontier}):
+                if isinstance(data, RelationDeclaration) and data.relation in ORGANISATIONAL:
+                    found[data.source_id].append(data)
+            frontier = {one.target_id for entity_id in frontier for one in found[entity_id]} - found.keys()
+            if not frontier:
+                break
+        return found
+
+    async def _declared(self, kind: str, keys: set[str] | None = None) -> list[object]:
+        """Return what stands declared of a kind, and retractions: the highest-ranked of each identity."""
+        if keys is None:
+            found = await self._records.fetch(is_("kind", kind), ["body"])
+        else:
+            found = await self._records.fetch_any("keys", keys, ["body"], is_("kind", kind))
+        standing: dict[str, Declared] = {}
+        for identity, declared in (records.declared_from(one.properties["body"]) for one in found):
+            if identity not in standing or declared.rank > standing[identity].rank:
+                standing[identity] = declared
+        return [declared.data for declared in standing.values()]
+
+    def _require_fitting(self, query: Vector) -> None:
+        dims = self._models.dims[self._models.active or ""]
+        if len(query) != dims:
+            raise InvalidInput(f"the question's vector has {len(query)} dimensions, and the index {dims}")
+
+
+def _known(
+    said: Statement,
+    *,
+    corroborations: int = 1,
+    contradiction_refs: tuple[str, ...] = (),
+    superseded_by: str | None = None,
+    held_until: datetime | None = None,
+) -> KnownUnit:
+    assert said.unit is not None  # only assertions are shown
+    assert said.content_key is not None  # and they have a text
+    state = UnitState(
+        recorded_at=said.recorded_at,
+        position=said.position.token(),
+        revision=said.rank.revision,
+        source=said.rank.source,
+        event_id=said.rank.event_id,
+        content_key=said.content_key,
+        corroborations=corroborations,
+        contradiction_refs=contradiction_refs,
+        superseded_by=superseded_by,
+        held_until=held_until,
+    )
+    return KnownUnit(unit=said.unit, state=state)

@@ -1,0 +1,236 @@
+"""A tenant's objects in one collection: reads page by page, and writes that are checked.
+
+Reads of a tenant or a collection that is not there (yet) find nothing.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+from uuid import UUID
+
+from weaviate.classes.aggregate import GroupByAggregate
+from weaviate.classes.data import DataObject
+from weaviate.classes.query import MetadataQuery, Sort
+
+from shared.errors import StoreUnavailable
+from shared.stores.weaviate.client import Absent, Client
+from shared.stores.weaviate.conditions import Condition, above, among, every, one_of
+
+Value = TypeVar("Value")
+
+PAGE = 500
+"""Objects a page: at the largest unit some 50 MB, half of what an answer may hold."""
+VALUES = 500
+"""Values a filter compares with at once."""
+BATCH, BATCH_BYTES = 500, 4 * 1024 * 1024
+MOST = 10_000
+"""What Weaviate returns or deletes in one call, unless it is configured otherwise."""
+DELETE_ROUNDS = 10_000
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An object to write, or as read. ``vector`` None: none. ``score``: what a search gave it."""
+
+    id: UUID
+    properties: dict[str, Any]
+    vector: Sequence[float] | None = None
+    score: float = 0.0
+
+
+class Table:
+    """One collection's objects of one tenant."""
+
+    def __init__(self, client: Client, collection: str, tenant: str) -> None:
+        self._client = client
+        self._handle = client.handle(collection, tenant)
+
+    async def put(self, objects: Sequence[Stored]) -> None:
+        """Write objects, each in place of what has its id. Raises StoreUnavailable where any was refused."""
+        for batch in _batches(objects):
+            data = [
+                DataObject(
+                    uuid=one.id, properties=one.properties, vector=None if one.vector is None else list(one.vector)
+                )
+                for one in batch
+            ]
+            done = await self._client.within(partial(self._handle.data.insert_many, data), self._client.write_s)
+            if done.has_errors:
+                first = next(iter(done.errors.values())).message
+                raise StoreUnavailable(f"Weaviate refused {len(done.errors)} of {len(batch)} objects: {first}")
+
+    async def patch(self, object_id: UUID, properties: dict[str, Any]) -> None:
+        """Change some properties of an object that is there."""
+        update = self._handle.data.update
+        await self._client.within(lambda: update(uuid=object_id, properties=properties), self._client.write_s)
+
+    async def delete(self, ids: Collection[UUID]) -> int:
+        """Delete objects by id and see that they are gone; return how many were there.
+
+        Weaviate takes an unknown id for deleted: the count is of what matched, and afterwards none may match.
+        """
+        return sum([await self.delete_where(among(some)) for some in _slices(sorted(ids))])
+
+    async def delete_where(self, where: Condition) -> int:
+        """Delete what meets a condition until nothing does; return how many objects that were."""
+        total = 0
+        for _ in range(DELETE_ROUNDS):
+            try:
+                done = await self._client.within(lambda: self._handle.data.delete_many(where), self._client.write_s)
+            except Absent:
+                return total
+            if done.failed:
+                raise StoreUnavailable(f"Weaviate could not delete {done.failed} of {done.matches} objects")
+            total += int(done.successful)
+            if done.matches == 0:
+                return total
+        raise StoreUnavailable("Weaviate goes on finding what was deleted")
+
+    async def fetch(self, where: Condition, names: Sequence[str], *, vectors: bool = False) -> list[Stored]:
+        """Return all objects that meet a condition, in no order."""
+        first = await self.page(where, names, limit=PAGE, vectors=vectors)
+        if len(first) < PAGE:
+            return first
+        found: list[Stored] = []
+        last = -1
+        while True:
+            beyond = every(where, above("slot", last))
+            page = await self.page(beyond, [*names, "slot"], limit=PAGE, order=[("slot", True)], vectors=vectors)
+            found += page
+            if len(page) < PAGE:
+                return found
+            last = int(page[-1].properties["slot"])
+
+    async def fetch_any(
+        self, name: str, values: Collection[str | int], names: Sequence[str], *more: Condition
+    ) -> list[Stored]:
+        """Return all objects of which a property is one of the values, whatever their number, each once."""
+        found: dict[UUID, Stored] = {}
+        for some in _slices(sorted(values, key=str)):
+            for one in await self.fetch(every(one_of(name, some), *more), names):
+                found[one.id] = one
+        return list(found.values())
+
+    async def by_ids(self, ids: Collection[UUID], names: Sequence[str]) -> list[Stored]:
+        """Return the objects among the ids."""
+        found: list[Stored] = []
+        for some in _slices(sorted(ids)):
+            found += await self.page(among(some), names, limit=len(some))
+        return found
+
+    async def page(
+        self,
+        where: Condition | None,
+        names: Sequence[str],
+        *,
+        limit: int,
+        order: Sequence[tuple[str, bool]] = (),
+        vectors: bool = False,
+    ) -> list[Stored]:
+        """Return up to ``limit`` objects; ``order``: properties to sort by, true for ascending."""
+        sort = None
+        for name, ascending in order:
+            sort = sort.by_property(name, ascending) if sort else Sort.by_property(name, ascending)
+        return _objects(
+            await self._read(
+                lambda: self._handle.query.fetch_objects(
+                    filters=where,
+                    limit=min(limit, MOST),
+                    sort=sort,
+                    return_properties=list(names),
+                    include_vector=vectors,
+                )
+            )
+        )
+
+    async def walk(self, names: Sequence[str]) -> AsyncIterator[Stored]:
+        """Yield every object of the tenant, by id."""
+        query = self._handle.query.fetch_objects
+        last: UUID | None = None
+        while True:
+            page = _objects(await self._read(partial(query, limit=PAGE, after=last, return_properties=list(names))))
+            for one in page:
+                yield one
+            if len(page) < PAGE:
+                return
+            last = page[-1].id
+
+    async def near(
+        self, vector: Sequence[float], where: Condition, names: Sequence[str], *, limit: int
+    ) -> list[Stored]:
+        """Return objects by cosine similarity, which is their score in [-1, 1], nearest first."""
+        answer = await self._read(
+            lambda: self._handle.query.near_vector(
+                list(vector),
+                filters=where,
+                limit=min(limit, MOST),
+                return_properties=list(names),
+                return_metadata=MetadataQuery(distance=True),
+            )
+        )
+        return _objects(answer, lambda metadata: 1.0 - float(metadata.distance))
+
+    async def bm25(self, terms: Sequence[str], where: Condition, names: Sequence[str], *, limit: int) -> list[Stored]:
+        """Return objects by BM25 over their words, best first."""
+        answer = await self._read(
+            lambda: self._handle.query.bm25(
+                " ".join(terms),
+                query_properties=["words"],
+                filters=where,
+                limit=min(limit, MOST),
+                return_properties=list(names),
+                return_metadata=MetadataQuery(score=True),
+            )
+        )
+        return _objects(answer, lambda metadata: float(metadata.score))
+
+    async def count(self, where: Condition) -> int:
+        """Count what meets a condition."""
+        answer = await self._read(lambda: self._handle.aggregate.over_all(filters=where, total_count=True))
+        return 0 if answer is None else int(answer.total_count or 0)
+
+    async def groups(self, where: Condition, name: str, limit: int) -> dict[str, int]:
+        """Count what meets a condition, by the values of a property: those of up to ``limit`` values."""
+        by = GroupByAggregate(prop=name, limit=limit)
+        answer = await self._read(lambda: self._handle.aggregate.over_all(filters=where, group_by=by, total_count=True))
+        return {} if answer is None else {str(one.grouped_by.value): int(one.total_count) for one in answer.groups}
+
+    async def _read(self, call: Callable[[], Awaitable[Value]]) -> Value | None:
+        with contextlib.suppress(Absent):
+            return await self._client.within(call, self._client.answer_s)
+        return None
+
+
+def _objects(answer: Any, score: Callable[[Any], float] | None = None) -> list[Stored]:
+    if answer is None:
+        return []
+    return [
+        Stored(
+            id=one.uuid,
+            properties=dict(one.properties),
+            vector=one.vector.get("default") if one.vector else None,
+            score=score(one.metadata) if score else 0.0,
+        )
+        for one in answer.objects
+    ]
+
+
+def _batches(objects: Sequence[Stored]) -> Iterable[list[Stored]]:
+    batch: list[Stored] = []
+    size = 0
+    for one in objects:
+        texts = sum(len(value) for value in one.properties.values() if isinstance(value, str))
+        weight = texts + 4 * len(one.vector or ())
+        if batch and (len(batch) == BATCH or size + weight > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(one)
+        size += weight
+    if batch:
+        yield batch
+
+
+def _slices(values: Sequence[Value]) -> Iterable[Sequence[Value]]:
+    return (values[start : start + VALUES] for start in range(0, len(values), VALUES))

@@ -1,0 +1,225 @@
+"""Replaying a log into an empty store: what is made, from what, what is left out, and what two stores of one log share."""
+
+from itertools import permutations
+
+import pytest
+
+from ingest.buried import Buried, buried_in, discarded_in
+from ingest.rebuild import Rebuild
+from ingest.verify import STATES, Side, verify
+from schemas.positions import Position
+from schemas.status import DeadLetter, LetterMark, LetterState
+from shared.clock import SystemClock
+from shared.embedders.hashed import HashedEmbedder
+from shared.errors import EmbedderUnavailable
+from shared.fingerprints import PARTS
+from shared.log import BULK
+from shared.logs.memory import MemoryLog
+from shared.stores.memory import MemoryStore
+from tests.unit.replaying_memory import TENANT, event, log_of, parsed, rebuilt, unit
+
+pytestmark = pytest.mark.anyio
+
+TEXTS = [
+    unit(1, "a", "Ticket 88 is owned by Sam.", revision=1),
+    unit(2, "a", "Ticket 88 is owned by Ines.", revision=2),
+    unit(3, "b", "Ticket 88 is owned by Omar."),
+    event(4, "unit.retracted", id="gone", revision=3),
+    unit(5, "gone", "This was withdrawn before it came.", revision=2),
+    event(6, "entity.declared", id="billing", type="system", name="Billing Service", aliases=["Ledger Hub"]),
+    event(7, "relation.declared", source_id="team-core", relation="owns", target_id="billing"),
+    unit(8, "c", "The retry limit for the Billing Service is 5."),
+    unit(9, "d", "The retry limit for the Ledger Hub is 6."),
+]
+
+
+class Broken(HashedEmbedder):
+    """An embedder that fails for some texts, or for all of them."""
+
+    def __init__(self, word: str = "") -> None:
+        super().__init__()
+        self.word = word
+
+    async def embed_text(self, text: str):
+        if self.word in text:
+            raise EmbedderUnavailable
+        return await super().embed_text(text)
+
+
+def side(store: MemoryStore) -> Side:
+    return Side(store, store)
+
+
+async def compared(log: MemoryLog, live: MemoryStore, fresh: MemoryStore | None = None, buried: Buried | None = None):
+    """Compare a store with one made from the log; return the verdict and the rebuild."""
+    fresh = fresh or MemoryStore()
+    rebuild = Rebuild(log, fresh, fresh, HashedEmbedder(), lender=live)
+    verdict = await verify(
+        TENANT, side(live), side(fresh), lambda until: rebuild.run(TENANT, buried or Buried(), until), settle_s=0.01
+    )
+    return verdict, rebuild
+
+
+async def pairs_of(store: MemoryStore) -> set[str]:
+    return set(await store.fingerprints(TENANT, "contradictions"))
+
+
+async def test_two_stores_of_one_log_are_equal_in_every_part():
+    log = await log_of(TEXTS)
+    live, _ = await rebuilt(log)
+    verdict, _ = await compared(log, live)
+    assert (verdict.differing, verdict.settled, verdict.rounds) == (0, True, 1)
+    assert set(verdict.parts) == {*PARTS, STATES}
+    full = {part for part, one in verdict.parts.items() if one.things}
+    assert full == {*PARTS, STATES} - {"documents"}
+    assert all(one.live == one.rebuilt for one in verdict.parts.values())
+
+
+@pytest.mark.parametrize("order", list(permutations([TEXTS[5], TEXTS[7], TEXTS[8]])))
+async def test_whichever_comes_last_the_same_contradictions_are_found(order):
+    """A declaration that ties two names together after units were compared by them has these compared again."""
+    log, store = await log_of([]), MemoryStore()
+    for one in order:  # a run each: the events of one run are compared in one look
+        await log.append(parsed([one]))
+        await rebuilt(log, store)
+    assert await pairs_of(store) == {"c~d"}
+
+
+async def test_a_rebuild_goes_on_from_where_the_store_is():
+    log = await log_of(TEXTS[:4])
+    store, first = await rebuilt(log)
+    await log.append(parsed(TEXTS[4:]), topic=BULK)
+    _, second = await rebuilt(log, store)
+    assert (first.tally.events, second.tally.events) == (4, 5)
+    whole, _ = await rebuilt(log)
+    assert await store.digest(TENANT) == await whole.digest(TENANT)
+
+
+async def test_it_stops_at_the_watermarks_that_it_is_given():
+    log = await log_of(TEXTS)
+    store = MemoryStore()
+    until = {("cortex.events", partition): 5 for partition in range(2)}
+    await Rebuild(log, store, store, HashedEmbedder()).run(TENANT, Buried(), until)
+    async with store.snapshot(TENANT) as snapshot:
+        assert max((await snapshot.watermarks()).values()) <= 5
+        assert await snapshot.entities() == (0, [])
+
+
+async def test_vectors_are_borrowed_and_only_what_is_missing_is_computed():
+    log = await log_of(TEXTS[:3])
+    live, _ = await rebuilt(log)
+    await log.append(parsed([unit(10, "new", "Nobody has embedded this.")]))
+    _, rebuild = await rebuilt(log, None, lender=live)
+    assert (rebuild.tally.borrowed, rebuild.tally.computed) == (2, 2)  # of a's older text nothing is kept
+
+
+async def test_an_event_that_cannot_be_used_has_no_effect_and_is_counted():
+    log = await log_of([unit(1, "good", "The build runs nightly."), unit(2, "bad", "This one breaks it.")])
+    store = MemoryStore()
+    rebuild = Rebuild(log, store, store, Broken("breaks"))
+    await rebuild.run(TENANT, Buried())
+    assert dict(rebuild.tally.failed) == {"embedder-unavailable": 1}
+    assert set(await store.fingerprints(TENANT, "units")) == {"good"}
+    async with store.snapshot(TENANT) as snapshot:
+        assert max((await snapshot.watermarks()).values()) == 2
+
+
+async def test_an_embedder_that_works_for_nothing_buries_nobody():
+    log = await log_of(TEXTS[:1])
+    store = MemoryStore()
+    with pytest.raises(EmbedderUnavailable):
+        await Rebuild(log, store, store, Broken()).run(TENANT, Buried())
+    assert await store.tenants() == []
+
+
+async def test_what_the_live_store_buried_is_left_out_and_counted_as_mended():
+    log = await log_of([unit(1, "good", "The build runs nightly."), unit(2, "bad", "This one breaks it.")])
+    live = MemoryStore()
+    await Rebuild(log, live, live, Broken("breaks")).run(TENANT, Buried())
+    await log.bury(_letter("embed", 2, await _partition(log, "e2")))
+    verdict, rebuild = await compared(log, live, buried=await buried_in(log, live, TENANT))
+    assert verdict.differing == 0
+    assert rebuild.tally.mended == ["tests e2"]
+
+
+async def test_a_letter_that_was_replayed_with_success_leaves_nothing_out():
+    log = await log_of([unit(1, "good", "The build runs nightly.")])
+    live, _ = await rebuilt(log)
+    await log.bury(_letter("embed", 1, await _partition(log, "e1")))
+    assert not (await buried_in(log, live, TENANT)).without_effect
+
+
+async def test_what_was_discarded_stays_away_from_a_store_that_is_made_for_good():
+    log = await log_of([unit(1, "good", "The build runs nightly."), unit(2, "bad", "Nobody wants this.")])
+    letter = _letter("embed", 2, await _partition(log, "e2"))
+    await log.bury(letter)
+    assert not (await discarded_in(log, TENANT)).without_effect
+    mark = LetterMark(state=LetterState.DISCARDED, by="ana", at=SystemClock().now())
+    assert await log.mark_letter(letter.id, mark)
+    store = MemoryStore()
+    await Rebuild(log, store, store, HashedEmbedder()).run(TENANT, await discarded_in(log, TENANT))
+    assert set(await store.fingerprints(TENANT, "units")) == {"good"}
+
+
+async def test_a_difference_is_located_with_what_both_sides_say():
+    log = await log_of(TEXTS[:3])
+    live, _ = await rebuilt(await log_of([*TEXTS[:2], unit(3, "b", "Ticket 88 is owned by Zoe.")]))
+    verdict, _ = await compared(log, live)
+    told = {(one.part, one.identity): one for one in verdict.differences}
+    assert {part for part, _ in told} >= {"units", "mentions"}
+    assert "Zoe" in told["units", "b"].live
+    assert "Omar" in told["units", "b"].rebuilt
+    assert ("units", "a") not in told
+
+
+async def test_a_unit_that_one_side_lacks_is_told_as_not_there():
+    log = await log_of(TEXTS[:3])
+    live, _ = await rebuilt(log)
+    fresh, _ = await rebuilt(log)
+    await log.append(parsed([unit(11, "extra", "Only one of them has this.")]))
+    await rebuilt(log, fresh)
+    verdict, _ = await compared(log, live, fresh)
+    told = {(one.part, one.identity): one for one in verdict.differences}
+    assert told["units", "extra"].live is None
+    assert "Only one of them" in told["units", "extra"].rebuilt
+
+
+class Moving:
+    """A store that is written while it is compared: each look at its watermarks finds one event more."""
+
+    def __init__(self, store: MemoryStore, log: MemoryLog, events: list[dict]) -> None:
+        self._store, self._log, self._events = store, log, events
+
+    async def fingerprints(self, tenant: str, part: str) -> dict[str, str]:
+        found = await self._store.fingerprints(tenant, part)
+        if part == PARTS[-1] and self._events:
+            await self._log.append(parsed([self._events.pop()]))
+            await rebuilt(self._log, self._store)
+        return found
+
+
+async def test_what_is_only_on_its_way_is_no_difference():
+    log = await log_of(TEXTS)
+    live, _ = await rebuilt(log)
+    more = [unit(20 + n, f"more-{n}", f"Gate {n} opens at dawn.") for n in range(3)]
+    fresh = MemoryStore()
+    rebuild = Rebuild(log, fresh, fresh, HashedEmbedder())
+    moving = Side(live, Moving(live, log, more))
+    verdict = await verify(
+        TENANT, moving, side(fresh), lambda until: rebuild.run(TENANT, Buried(), until), settle_s=0.01
+    )
+    assert verdict.differing == 0
+
+
+async def _partition(log: MemoryLog, event_id: str) -> int:
+    [record] = await log.find(TENANT, event_id)
+    return record.position.partition
+
+
+def _letter(stage: str, number: int, partition: int) -> DeadLetter:
+    place = Position(log="any", topic="cortex.events", partition=partition, number=number)
+    return DeadLetter(
+        id=f"letter-{number}", stage=stage, cause="embedder-unavailable", detail="", attempts=3, topic=place.topic,
+        partition=partition, offset=number, tenant=TENANT, event_id=f"e{number}", event_source="tests",
+        failed_at=SystemClock().now(), body=b"{}",
+    )  # fmt: skip
