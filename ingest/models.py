@@ -33,10 +33,14 @@ _log = structlog.get_logger(__name__)
 
 
 class TenantModels:
-    """The tenants' models, and the embedders of this process for them."""
+    """The tenants' models, and the embedders of this process for them.
 
-    def __init__(self, writer: KnowledgeWriter, embedders: Embedders) -> None:
+    ``beside_s``: how long the events of a window wait for each model that is not searched.
+    """
+
+    def __init__(self, writer: KnowledgeWriter, embedders: Embedders, *, beside_s: float = BESIDE_S) -> None:
         self._writer = writer
+        self._beside_s = beside_s
         self._embedders = embedders
         self._paused_until: dict[str, float] = {}
 
@@ -58,7 +62,7 @@ class TenantModels:
         Raises what `Delivery.attempt` does where that one cannot embed a text; UnknownModel, NotReady, StoreUnavailable.
         """
         known = await self._writer.models(tenant)
-        left_s = dict.fromkeys((model.name for model in known), BESIDE_S)
+        left_s = dict.fromkeys((model.name for model in known), self._beside_s)
         return [await self._complete(tenant, effect, known, left_s, delivery) for effect in effects]
 
     async def _complete(

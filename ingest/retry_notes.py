@@ -13,17 +13,24 @@ from shared.retrying import RetryBoard, Retrying
 
 WAITING: Final = 10_000
 """Notes that wait to be written, one an event: a few MB. Beyond it the oldest is forgotten; its event stays ``pending``."""
+REFRESH_S: Final = 10.0  # two can fail before a note is forgotten; an attempt itself may take a minute
 REST_S: Final = 1.0  # after a failure: the cache is away, and the next note tells what this one would have
 Event = tuple[str, str, str]
 """(tenant, source, id)."""
 
 
 class RetryNotes:
-    """Takes notes at once and writes them to the board one after the other. `run` belongs to the pipeline's tasks."""
+    """Takes notes at once and writes them to the board one after the other. `run` belongs to the pipeline's tasks.
 
-    def __init__(self, board: RetryBoard, clock: Clock) -> None:
+    What is being tried is written again and again, so that a note soon goes with the process that made it.
+    """
+
+    def __init__(self, board: RetryBoard, clock: Clock, refresh_s: float = REFRESH_S, rest_s: float = REST_S) -> None:
         self._board = board
         self._clock = clock
+        self._refresh_s = refresh_s
+        self._rest_s = rest_s
+        self._trying: dict[Event, Retrying] = {}
         self._waiting: OrderedDict[Event, Retrying | None] = OrderedDict()
         self._arrived = asyncio.Event()
 
@@ -33,6 +40,9 @@ class RetryNotes:
 
     def tell(self, event: Event, retrying: Retrying | None) -> None:
         """Take a note in place of an older one of that event; None: it is over."""
+        self._trying.pop(event, None)
+        if retrying is not None and len(self._trying) < WAITING:
+            self._trying[event] = retrying
         self._waiting[event] = retrying
         self._waiting.move_to_end(event)
         if len(self._waiting) > WAITING:
@@ -45,18 +55,28 @@ class RetryNotes:
 
     async def run(self) -> None:
         """Write notes until cancelled. One that cannot be written is lost."""
+        loop = asyncio.get_running_loop()
+        refresh_at = loop.time() + self._refresh_s
         while True:
-            await self._arrived.wait()
-            while self._waiting:
-                event, retrying = self._waiting.popitem(last=False)
-                try:
-                    if retrying is None:
-                        await self._board.clear(*event)
-                    else:
-                        await self._board.note(*event, retrying)
-                except CacheUnavailable:
-                    await asyncio.sleep(REST_S)
+            try:
+                async with asyncio.timeout_at(refresh_at):
+                    await self._arrived.wait()
+            except TimeoutError:
+                for event, retrying in self._trying.items():
+                    self._waiting.setdefault(event, retrying)  # what waits is newer
+                refresh_at = loop.time() + self._refresh_s
             self._arrived.clear()
+            while self._waiting:
+                await self._write(*self._waiting.popitem(last=False))
+
+    async def _write(self, event: Event, retrying: Retrying | None) -> None:
+        try:
+            if retrying is None:
+                await self._board.clear(*event)
+            else:
+                await self._board.note(*event, retrying)
+        except CacheUnavailable:
+            await asyncio.sleep(self._rest_s)
 
 
 @dataclass

@@ -35,6 +35,7 @@ from query.routes_graph import GRAPH
 from query.routes_health import HEALTH, release
 from query.routes_jobs import JOBS
 from query.routes_letters import LETTERS
+from query.routes_models import MODELS
 from query.routes_page import PAGE
 from query.routes_plans import PLANS
 from query.routes_status import STATUS
@@ -54,6 +55,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *EVENTS,
     *LETTERS,
     *JOBS,
+    *MODELS,
     *WEBHOOKS,
     *TRACE,
     *FEED,

@@ -42,10 +42,11 @@ SOURCE = "urn:cortex:http"  # the source of events that this door states itself
 
 @dataclass(frozen=True)
 class Checked:
-    """Events that may be kept, and the faults of the others."""
+    """Events that may be kept, each with its bytes as it came, and the faults of the others."""
 
     events: tuple[Event, ...]
     faults: tuple[Fault, ...]
+    sizes: tuple[int, ...] = ()
 
 
 class Gateway:
@@ -67,15 +68,22 @@ class Gateway:
         self._deadline_s = deadline_s
 
     async def accept(
-        self, events: Sequence[Event], topic: str = EVENTS, traceparent: str | None = None
+        self,
+        events: Sequence[Event],
+        topic: str = EVENTS,
+        *,
+        traceparent: str | None = None,
+        sizes: Sequence[int] | None = None,
     ) -> AcceptedBatch:
-        """Keep events, all or none. ``traceparent``: of the request, for events that carry none of their own.
+        """Keep events, all or none.
+
+        ``traceparent``: of the request, for events that carry none of their own. ``sizes``: bytes of each, where known.
 
         A tenant with many live events waiting finds its next ones in bulk. Raises RateLimited, Overloaded, LogUnavailable
         or DiskFull; then the same batch can be sent again.
         """
         events = _with_parent(events, traceparent)
-        topic = self._admit(events, topic)
+        topic = self._admit(events, topic, sizes)
         places = await self._keep(events, topic)
         accepted = tuple(
             Accepted(
@@ -91,7 +99,7 @@ class Gateway:
         last = max(places, key=lambda place: place.position.number)
         return AcceptedBatch(accepted=accepted, token=last.position.token())
 
-    def _admit(self, events: Sequence[Event], asked: str) -> str:
+    def _admit(self, events: Sequence[Event], asked: str, sizes: Sequence[int] | None) -> str:
         """Ask for room and for a share, in this order: what there is no room for uses up nobody's share."""
         topic = asked
         try:
@@ -99,7 +107,7 @@ class Gateway:
                 topic = self._backlog.topic_for({event.tenant for event in events}, asked)
                 self._backlog.admit(topic, len(events))
             if self._quotas is not None and not self._quotas.unlimited:
-                self._quotas.take(_amounts(events))
+                self._quotas.take(_amounts(events, sizes))
         except Overloaded as error:
             reason = "rate" if isinstance(error, RateLimited) else "backlog"
             self._metrics.refused(reason, len(events))
@@ -132,12 +140,14 @@ def _with_parent(events: Sequence[Event], traceparent: str | None) -> Sequence[E
     return [event if event.traceparent else event.model_copy(update=update) for event in events]
 
 
-def _amounts(events: Sequence[Event]) -> Mapping[str, Amount]:
-    """Return what is asked of each tenant's share: its events, and their bytes as they are kept."""
+def _amounts(events: Sequence[Event], sizes: Sequence[int] | None) -> Mapping[str, Amount]:
+    """Return what is asked of each tenant's share: its events and their bytes."""
+    if sizes is None:
+        sizes = [len(event.model_dump_json(exclude_none=True)) for event in events]
     asked: dict[str, Amount] = {}
-    for event in events:
+    for event, size in zip(events, sizes, strict=True):
         before = asked.get(event.tenant, Amount(0, 0))
-        asked[event.tenant] = Amount(before.events + 1, before.size + len(event.model_dump_json(exclude_none=True)))
+        asked[event.tenant] = Amount(before.events + 1, before.size + size)
     return asked
 
 
@@ -153,6 +163,7 @@ def check_batch(items: Sequence[Any], caller: Caller, *, single: bool) -> Checke
             f"the batch has {len(items)} events, at most {limits.BATCH_EVENTS} are taken", limit=limits.BATCH_EVENTS
         )
     events: list[Event] = []
+    sizes: list[int] = []
     faults: list[Fault] = []
     for index, item in enumerate(items):
         pointer = "" if single else f"/{index}"
@@ -163,7 +174,8 @@ def check_batch(items: Sequence[Any], caller: Caller, *, single: bool) -> Checke
             continue
         caller.may_publish(event, pointer)
         events.append(event)
-    return Checked(events=tuple(events), faults=tuple(faults))
+        sizes.append(len(orjson.dumps(item)))
+    return Checked(events=tuple(events), faults=tuple(faults), sizes=tuple(sizes))
 
 
 def check_event(value: Any, pointer: str = "") -> Event:

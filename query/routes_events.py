@@ -64,7 +64,8 @@ async def publish(call: Call) -> Response:
         raise InvalidInput(faults=checked.faults)
     topic = BULK if parameters.topic == "bulk" else EVENTS_TOPIC
     traceparent = call.request.headers.get("traceparent")
-    return json_response(await call.state["gateway"].accept(checked.events, topic, traceparent), 202)
+    gateway = call.state["gateway"]
+    return json_response(await gateway.accept(checked.events, topic, traceparent=traceparent, sizes=checked.sizes), 202)
 
 
 async def _events_of_body(request: Request) -> tuple[list[Any], bool]:

@@ -234,6 +234,8 @@ async def create_topics(
         # it knows no other configuration
         policy = {topic: {"cleanup.policy": "compact"} if topic in COMPACTED else {} for topic in missing}
         await _make(admin, [WantedTopic(topic_name(prefix, topic), partitions, 1, policy[topic]) for topic in missing])
+        while len(await _described(admin, names)) < len(names):  # noqa: ASYNC110 - a broker tells nobody
+            await asyncio.sleep(SEE_S)
 
 
 async def partition_counts(admin: Any, names: Iterable[str]) -> dict[str, int]:

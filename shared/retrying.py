@@ -9,8 +9,8 @@ from schemas.base import Record
 from shared.cache import Cache
 from shared.caches.keys import cache_key
 
-KEPT_S: Final = 75
-"""A note is written anew at each attempt: an attempt takes a minute at most, and the wait before it five seconds."""
+KEPT_S: Final = 25
+"""Whoever tries writes its note anew before that; one of a process that died is gone by then."""
 _OVER: Final = b"-"
 _OVER_S: Final = 1  # it replaces the note at once, and says nothing itself
 

@@ -190,7 +190,11 @@ class StoreCounts:
 
 
 class Snapshot(Protocol):
-    """One consistent view: all calls on it see the same commit."""
+    """One view: all calls on it see the same commit, in SQLite and in memory.
+
+    Weaviate keeps no older states: there each call sees at least what was durable when the snapshot was opened, perhaps
+    more. The model that is searched is the one that was active then, everywhere.
+    """
 
     async def memberships(self, principal: str | None) -> list[Membership]:
         """Return the scopes a principal may read, by declared relations: personal/<id>, and what member_of, belongs_to
@@ -361,8 +365,12 @@ class KnowledgeWriter(VectorModels, Protocol):
         checked: Collection[str],
         found: Sequence[FoundContradiction],
     ) -> list[StoredContradiction]:
-        """Replace what is kept for the ``checked`` units' present revisions by ``found``, and move the watermark
-        ``contradictions``, in one transaction. Returns the pairs that are new. No ``position``: units were checked again.
+        """Keep what was ``found`` about the ``checked`` units, and move the watermark ``contradictions``, in one transaction.
+        Returns the pairs that are new.
+
+        With a ``position``: pairs of theirs whose revisions do not stand any more go; the others stay, for another lane may
+        have found them after these units were checked. Without one units were checked again, alone: what was not found
+        again goes too.
         """
         ...
 

@@ -49,7 +49,7 @@ def reindex(
     select = _given(scope=scope, source=source, model=model, unit_ids=unit or None)
     body = {"stage": stage, "select": select, "reason": reason}
     with Client(url, token, tenant) as client:
-        raise typer.Exit(_order(client, "/v1/reindex", body, wait=wait, as_json=as_json))
+        raise typer.Exit(place_order(client, "/v1/reindex", body, wait=wait, as_json=as_json))
 
 
 def replay(
@@ -68,7 +68,7 @@ def replay(
     """Send kept events through the stages again, in the background; each keeps its revision, so nothing newer is lost."""
     body = {"stage": stage, **_given(scope=scope, source=source), "reason": reason}
     with Client(url, token, tenant) as client:
-        raise typer.Exit(_order(client, "/v1/replay", body, wait=wait, as_json=as_json))
+        raise typer.Exit(place_order(client, "/v1/replay", body, wait=wait, as_json=as_json))
 
 
 def jobs(
@@ -97,7 +97,8 @@ def jobs(
         raise typer.Exit(_code(now) if follow else exits.OK)
 
 
-def _order(client: Client, path: str, body: dict[str, Any], *, wait: bool, as_json: bool) -> int:
+def place_order(client: Client, path: str, body: dict[str, Any], *, wait: bool, as_json: bool) -> int:
+    """Send an order, and follow its job where that is wanted; return the exit code."""
     taken = client.post(path, body, ok=(200, 202))
     now = _follow(client, taken["address"], quiet=as_json) if wait else taken["job"]
     if as_json:

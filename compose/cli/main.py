@@ -349,6 +349,7 @@ def run() -> None:
     from compose.cli.jobs import register as register_jobs  # noqa: PLC0415
     from compose.cli.letters import register as register_letters  # noqa: PLC0415
     from compose.cli.members import register as register_members  # noqa: PLC0415
+    from compose.cli.model import register as register_model  # noqa: PLC0415
     from compose.cli.moving import register as register_moving  # noqa: PLC0415
     from compose.cli.render import tell_problem  # noqa: PLC0415
     from compose.cli.servers import register as register_servers  # noqa: PLC0415
@@ -358,6 +359,7 @@ def run() -> None:
     register_servers(app)
     register_letters(app)
     register_jobs(app)
+    register_model(app)
     register_moving(app)
     register_members(app)
     try:

@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
     topics = typer.Typer(
         no_args_is_help=True,
         help="Topics on Apache Kafka: what each should be stands in Cortex. Exit codes of plan and check: 0 all is in "
-        "line, 3 something differs, 1 it could not be seen.",
+        "line, 6 something differs, 1 it could not be seen.",
     )
     for command in (plan, apply, check):
         topics.command()(command)
@@ -60,7 +60,7 @@ def plan(
     replication: Replication = None,
     as_json: Json = False,
 ) -> None:
-    """Show what `apply` would do. Exit code 3 when there is something."""
+    """Show what `apply` would do. Exit code 6 when there is something."""
     from compose.cli.topics import run_plan  # noqa: PLC0415
 
     raise typer.Exit(run_plan(bootstrap, partitions, replication, as_json=as_json))
@@ -84,7 +84,7 @@ def check(
     replication: Replication = None,
     as_json: Json = False,
 ) -> None:
-    """Say whether every topic is as it should be. Exit code 3 when one is not: for scripts and health checks."""
+    """Say whether every topic is as it should be. Exit code 6 when one is not: for scripts and health checks."""
     from compose.cli.topics import run_check  # noqa: PLC0415
 
     raise typer.Exit(run_check(bootstrap, partitions, replication, as_json=as_json))

@@ -14,7 +14,7 @@ from shared.kafka_admin import Action, Change, plan
 from shared.kafka_admin import apply as apply_table
 from shared.topics import WantedTopic, wanted_topics
 
-DIFFERS: Final = 3
+DIFFERS: Final = exits.DIFFERENT
 
 
 def run_plan(bootstrap: str | None, partitions: int | None, replication: int | None, *, as_json: bool) -> int:

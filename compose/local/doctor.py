@@ -17,10 +17,11 @@ from compose.local.migrations import CURRENT
 from compose.local.ports import free_port
 from query.access import read_tokens
 from shared.caches.redis import RedisCache
+from shared.embedders.endpoint import EndpointEmbedder
 from shared.embedders.minilm import MiniLMEmbedder
 from shared.errors import CortexError
 from shared.kafka import Publisher
-from shared.settings import Settings
+from shared.settings import EmbeddingEndpoint, Settings
 from shared.sqlite_files import engine, faults_of, largest, last, version_of
 
 State = Literal["ok", "warn", "fail", "skip"]
@@ -236,6 +237,8 @@ class Doctor:
 
     async def embedder(self) -> Finding:
         """Whether the model loads and knows two sentences that mean the same from two that do not."""
+        if self._settings.own_endpoint is not None and self._settings.embedder == "endpoint":
+            return await _endpoint_finding(self._settings.own_endpoint)
         if self._settings.embedder != "minilm":
             return Finding("embedder", "skip", f"{self._settings.embedder} is set, which has no meaning")
         advice = "reinstall the model: make clean && make up"
@@ -306,6 +309,19 @@ class Doctor:
         yield Finding(
             "service", "fail", f"not ready: {words}", "wait a moment; then see log/query.log in the data folder"
         )
+
+
+async def _endpoint_finding(endpoint: EmbeddingEndpoint) -> Finding:
+    """Whether the endpoint embeds with the length that is configured."""
+    begun = time.monotonic()
+    embedder = EndpointEmbedder(endpoint)
+    try:
+        await embedder.embed_query(NEAR[0])
+    except CortexError as error:
+        return Finding("embedder", "fail", str(error), "start the endpoint, or mend the CORTEX_EMBEDDER_ settings")
+    finally:
+        await embedder.close()
+    return Finding("embedder", "ok", f"{embedder.model} answers, {time.monotonic() - begun:.1f} s")
 
 
 def _is_installed(name: str) -> bool:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, NamedTuple
 from urllib.parse import quote
 

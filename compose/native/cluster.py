@@ -20,7 +20,7 @@ from shared.kafka_admin import apply
 from shared.topics import wanted_topics
 
 SERVERS: Final = ("kafka", "weaviate", "redis")
-"""In the order in which they end last to first: the log is the truth and outlives the others."""
+"""They end in the reverse order: the log is the truth and outlives the others."""
 
 LEFT_BEHIND_S: Final = 3.0  # the guards of a killed run end its servers within 2 s
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from schemas.graph import Contribution
 
 Standing = tuple[int, bool, int, bytes]
-"""(revision, removed, remade, body): what stands for an id, ordered by precedence. The body is JSON: a tenth of the objects' memory,
-and plain tuples of plain values cost the garbage collector nothing."""
+"""(revision, removed, remade, body): what stands for an id, ordered by precedence. The body is JSON: a tenth of the
+objects' memory, and plain tuples of plain values cost the garbage collector nothing."""
 
 
 class Ledger:

@@ -24,7 +24,7 @@ class JournalCopied:
 
 
 def copy_journal(source: Path, target: Path) -> JournalCopied:
-    """Copy every event that is kept at this moment, and all dead letters, into a new file.
+    """Copy every event that is kept at this moment, all dead letters and commands, into a new file.
 
     Events are never changed once they are kept, so copying them in turns is copying them at once, and nobody who
     appends waits for the whole. Raises DataFolderError where there is no journal, DiskFull, FolderReadOnly, LogUnavailable.
@@ -37,7 +37,7 @@ def copy_journal(source: Path, target: Path) -> JournalCopied:
         while rows := read.rows(after, newest, ROWS):
             written.take_rows(rows)
             after, events = rows[-1][0], events + len(rows)
-        written.take_rest(read.letter_rows(), read.log_id)
+        written.take_rest(read.letter_rows(), read.command_rows(), read.log_id)
     for suffix in (".turn", ".hold", "-journal"):
         target.with_name(target.name + suffix).unlink(missing_ok=True)
     return JournalCopied(read.log_id, events, newest)

@@ -151,16 +151,26 @@ class JournalFile:
         with self._reading():
             return journal_letters.rows(self._db)
 
+    def command_rows(self) -> list[tuple[Any, ...]]:
+        """Return all commands as they lie in the file."""
+        with self._reading():
+            return self._db.execute(
+                "SELECT number, tenant, id, recorded_at, body FROM command ORDER BY number"
+            ).fetchall()
+
     def take_rows(self, rows: Sequence[tuple[Any, ...]]) -> None:
         """Put events of another file into this one, at their own numbers."""
         marks = ", ".join("?" for _ in _EVENT_COLUMNS.split(", "))
         with self._writing():
             self._db.executemany(f"INSERT INTO event ({_EVENT_COLUMNS}) VALUES ({marks})", rows)  # noqa: S608 - constants
 
-    def take_rest(self, letters: Sequence[tuple[Any, ...]], log_id: str) -> None:
-        """Complete a copy: its dead letters, its name, and the counts of its partitions, which follow from its events."""
+    def take_rest(self, letters: Sequence[tuple[Any, ...]], commands: Sequence[tuple[Any, ...]], log_id: str) -> None:
+        """Complete a copy: its dead letters, its commands, its name, and the counts of its partitions, which follow from its
+        events.
+        """
         with self._writing():
             journal_letters.take(self._db, letters)
+            self._db.executemany("INSERT INTO command VALUES (?, ?, ?, ?, ?)", commands)
             self._db.execute("UPDATE meta SET value = ? WHERE name = 'log_id'", (log_id,))
             self._db.execute(
                 "INSERT INTO lane SELECT tenant, topic, partition, max(ordinal) FROM event GROUP BY tenant, topic, partition"

@@ -6,6 +6,8 @@ from typing import Any
 import orjson
 
 from schemas.positions import Position
+from shared.binary_mode import KAFKA_PREFIX, event_of_kafka, is_binary, kafka_content_type
+from shared.errors import InvalidInput
 from shared.kafka_reading import Kept
 from shared.log import LogRecord
 
@@ -62,6 +64,17 @@ def as_log_record(record: Kept, log_id: str, prefix: str) -> LogRecord | None:
         source=source,
         event_id=event_id,
         key=(record.key or b"").decode("utf-8", "replace"),
-        body=record.value or b"",
+        body=_structured(record),
         revision=revision_in(headers, record.timestamp_ms, record.offset),
     )
+
+
+def _structured(record: Kept) -> bytes:
+    """Return the event's JSON, put together where it came in the binary content mode; unusable bytes stay as they are."""
+    value = record.value or b""
+    if not is_binary((name for name, _ in record.headers), kafka_content_type(record.headers), KAFKA_PREFIX):
+        return value
+    try:
+        return orjson.dumps(event_of_kafka(record.headers, value))
+    except InvalidInput:
+        return value

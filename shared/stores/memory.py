@@ -131,15 +131,17 @@ class MemoryStore:
         checked: Collection[str],
         found: Sequence[FoundContradiction],
     ) -> list[StoredContradiction]:
-        """Replace what is kept for the checked units, and move the watermark."""
+        """Keep what was found about the checked units, and move the watermark."""
         state = self._tenants.get(tenant) or TenantState(tenant)
         before = {
             (identity, pair.revisions): at
             for identity, (pair, at) in state.contradictions.items()
             if set(pair.units) & set(checked)
         }
+        standing = {pair.id for pair in self._snapshot(tenant).standing_contradictions()} if position else set()
         for identity, _ in before:
-            del state.contradictions[identity]
+            if identity not in standing:
+                del state.contradictions[identity]
         for pair in found:
             state.contradictions[pair.id] = (pair, min(before.get((pair.id, pair.revisions), recorded_at), recorded_at))
         if position is not None:

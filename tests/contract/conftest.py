@@ -16,3 +16,11 @@ async def store(request, tmp_path) -> AsyncIterator[Store]:
     opened = open_store(request.param, tmp_path, ManualClock(NOW))
     yield opened
     await opened.close()
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def isolating_store(request, tmp_path) -> AsyncIterator[Store]:
+    """The same, of the stores whose snapshots keep older states: Weaviate's see what is written after they were opened."""
+    opened = open_store(request.param, tmp_path, ManualClock(NOW))
+    yield opened
+    await opened.close()

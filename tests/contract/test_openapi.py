@@ -88,7 +88,7 @@ def test_limits_are_stated(document):
     """Those of bodies beside the body, all of them in one place."""
     assert document["x-limits"]["batch_events"] == limits.BATCH_EVENTS
     assert {name.lower() for name in vars(limits) if name.isupper()} <= set(document["x-limits"])
-    for _, method, operation in operations(document):
+    for _, _, operation in operations(document):
         if "requestBody" in operation:
             assert str(operation["requestBody"]["x-limit-bytes"]) in operation["requestBody"]["description"]
             assert "413" in operation["responses"]

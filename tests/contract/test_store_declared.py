@@ -193,9 +193,23 @@ async def test_a_pair_found_again_is_not_new(store):
     assert len(await listed(store)) == 1
 
 
-async def test_a_unit_checked_without_finding_loses_its_pairs(store):
+async def test_what_another_lane_found_about_a_unit_stays_when_the_unit_itself_found_nothing(store):
+    """Of two units the later commit sees the earlier; the earlier one's check may be recorded after it."""
     await two_units(store)
     await record(store, ["a"], [])
+    assert [item.found.id for item in await listed(store)] == ["a~b"]
+
+
+async def test_a_units_new_revision_leaves_nothing_of_the_pairs_of_its_old_one(store):
+    await two_units(store)
+    await store.apply(asserted(unit("a", "limit is 6")))
+    await record(store, ["a"], [], 3)
+    assert await listed(store, open_only=False) == []
+
+
+async def test_a_unit_that_is_checked_again_loses_the_pairs_that_are_not_found_again(store):
+    await two_units(store)
+    await store.writer.record_contradictions(TENANT, None, NOW, ["a"], [])
     assert await listed(store) == []
 
 

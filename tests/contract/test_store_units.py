@@ -255,13 +255,13 @@ async def test_a_tenant_that_has_nothing_is_empty(store):
     assert set((await store.writer.digest("nobody")).values()) == {(await store.writer.digest("nobody"))["units"]}
 
 
-async def test_a_snapshot_does_not_see_what_is_written_after_it(store):
-    await store.apply(asserted(unit("one", "words here")))
-    assert await store.vector("words here") == [("one",)]
-    async with store.reader.snapshot(TENANT) as before:
+async def test_a_snapshot_does_not_see_what_is_written_after_it(isolating_store):
+    await isolating_store.apply(asserted(unit("one", "words here")))
+    assert await isolating_store.vector("words here") == [("one",)]
+    async with isolating_store.reader.snapshot(TENANT) as before:
         await before.watermarks()
-        await store.apply(asserted(unit("two", "words there")), retracted("one"))
-        assert await store.vector("words here") == [("two",)]
+        await isolating_store.apply(asserted(unit("two", "words there")), retracted("one"))
+        assert await isolating_store.vector("words here") == [("two",)]
         assert [hit.unit_ids for hit in await before.vector(vector_of("words here"), where(), 5)] == [("one",)]
         assert [hit.unit_ids for hit in await before.keyword(["words", "word"], where(), 5)] == [("one",)]
         assert set(await before.units(["one", "two"])) == {"one"}

@@ -60,7 +60,7 @@ def test_a_webhooks_job_goes_on_after_its_process_was_killed_and_comes_to_an_end
     taken = webhook(product, "m-1", {"stage": "embed", "select": {"scope": "team/team-core"}, "reason": "tuned"})
     assert taken.status_code == 202
     address = taken.json()["address"]
-    until(lambda: 0 < job_of(product, address)["done"], 60, "the job has begun")
+    until(lambda: job_of(product, address)["done"] > 0, 60, "the job has begun")
     begun = job_of(product, address)
     assert (begun["state"], begun["total"]) == ("running", UNITS), "it has not ended yet"
     ingest = [one for one in product.tree() if "compose.local.ingest_process" in " ".join(one.cmdline())]
@@ -75,7 +75,7 @@ def test_a_webhooks_job_goes_on_after_its_process_was_killed_and_comes_to_an_end
     product.wait_stored(live)
     again = webhook(product, "m-1", {"stage": "embed", "select": {"scope": "team/team-core"}, "reason": "tuned"})
     assert (again.status_code, again.json()["duplicate"], again.json()["address"]) == (200, True, address)
-    assert product.ask("how long is berth 217?")["results"][0]["unit"]["id"] == "u217"
+    assert product.ask("how long is berth 217?")["results"][0]["unit_id"] == "u217"
 
 
 def test_the_command_line_orders_follows_lists_and_cancels(product):

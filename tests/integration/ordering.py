@@ -1,6 +1,9 @@
 """Commands for a rig, and their jobs."""
 
+import asyncio
 import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from schemas.commands import CancelJob, Command, Job, JobState, Order, Reindex, Selection
@@ -57,6 +60,21 @@ async def publish_command(rig: Rig, tenant: str, value: bytes) -> None:
     key = tenant.encode()
     async with await Publisher.open(rig.bootstrap, prefix=rig.prefix) as publisher:
         await publisher.publish(COMMANDS, partition_of(key, rig.log.partitions), [Outgoing(key, value)])
+
+
+@asynccontextmanager
+async def letters_known(rig: Rig) -> AsyncIterator[None]:
+    """Let the log know its dead letters: Kafka's reads them from their topic, beside everything else."""
+    if not hasattr(rig.log, "follow"):
+        yield
+        return
+    reading = asyncio.create_task(rig.log.follow())
+    try:
+        await until(lambda: rig.log.caught_up)
+        yield
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
 
 
 async def _is_over(rig: Rig, command: Command) -> bool:

@@ -129,6 +129,15 @@ async def fresh(rig: ModelRig, broker: BrokerProcess, folder: Path, model: str) 
         yield other
 
 
+async def searchable(rig: ModelRig, unit_id: str, text: str) -> None:
+    """Wait until a unit is found by its vector."""
+
+    async def found() -> bool:
+        return unit_id in [near for near, _ in await rig.found(text, 3)]
+
+    await until(found)
+
+
 async def test_two_changes_and_the_way_back_while_questions_and_events_go_on(rig, broker, tmp_path, server):
     said = facts()
     await rig.say(*said)
@@ -146,7 +155,7 @@ async def test_two_changes_and_the_way_back_while_questions_and_events_go_on(rig
         assert await rig.all_found() == of_before, "questions are answered from the old index"
         late.append(asserted(f"late-{name}", f"Team late joined while {name} was built.", event={"id": name}))
         await rig.say(late[-1])
-        await until(lambda: _is_searchable(rig, f"late-{name}", f"Team late joined while {name} was built."))
+        await searchable(rig, f"late-{name}", f"Team late joined while {name} was built.")
         assert await rig.model() == before
         del server.held_after[name]
         job = await over(rig, command)
@@ -286,7 +295,3 @@ async def test_an_index_of_an_unknown_model_is_refused_at_the_start(rig):
     other = HashedEmbedder()
     with pytest.raises(UnknownModel, match=f"{SMALL}.*{other.model}.*cortex model change {other.model}"):
         await check_models(rig.writer, rig.reader, Alone(other))
-
-
-async def _is_searchable(rig: ModelRig, unit_id: str, text: str) -> bool:
-    return unit_id in [found for found, _ in await rig.found(text, 3)]

@@ -10,11 +10,19 @@ from schemas.messages import Resolution
 from schemas.status import LetterState
 from shared.errors import InvalidInput
 from shared.kafka import CONTRADICTIONS, GRAPH, STORED
-from shared.letters import LetterFilter
 from shared.store import Resolving
 from tests.integration.conftest import BrokerProcess
 from tests.integration.ingesting import Rig, asserted, retracted, running, until
-from tests.integration.ordering import cancel, job_of, order, over, publish_command, reindex, running_with
+from tests.integration.ordering import (
+    cancel,
+    job_of,
+    letters_known,
+    order,
+    over,
+    publish_command,
+    reindex,
+    running_with,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.integration]
 
@@ -153,7 +161,7 @@ async def test_a_job_is_handed_on_between_two_pages_when_its_process_stops(rig: 
     command = await reindex(rig, "embed")
     await until(lambda: rig.embedder.asked["The limit of part 20 of core is 20."] == 2)
     stopping = asyncio.create_task(rig.pipeline.stop(drain_s=20))
-    await asyncio.sleep(0)  # it begins to drain; what is held may then go on
+    await until(rig.pipeline._lanes["commands"]._draining)  # what is held may then go on
     gate.set()
     await stopping
     handed_on = await job_of(rig, command)
@@ -254,15 +262,16 @@ async def test_checking_contradictions_again_finds_what_is_missing(rig: Rig):
 
 async def test_letters_are_sent_again_by_a_command(rig: Rig):
     rig.embedder.fault = lambda text: InvalidInput("not yet") if "stubborn" in text else None
-    await rig.say(asserted("u", "A stubborn text."))
-    await rig.settle()
-    (letter,) = await rig.letters()
-    rig.embedder.fault = lambda _: None
-    job = await over(rig, await order(rig, ReplayLetters(letters=(letter.id, "unknown"))))
-    await until(lambda: rig.units("u"))
-    assert (job.state, job.total, job.done, job.failed) == (JobState.DONE, 2, 2, 1)
-    (letter,) = await rig.log.dead_letters(LetterFilter())
-    assert (letter.state, letter.job) == (LetterState.REPLAYED, job.id)
+    async with letters_known(rig):
+        await rig.say(asserted("u", "A stubborn text."))
+        await until(rig.log.dead_letters)
+        (letter,) = await rig.log.dead_letters()
+        rig.embedder.fault = lambda _: None
+        job = await over(rig, await order(rig, ReplayLetters(letters=(letter.id, "unknown"))))
+        await until(lambda: rig.units("u"))
+        assert (job.state, job.total, job.done, job.failed) == (JobState.DONE, 2, 2, 1)
+        (letter,) = await rig.log.dead_letters()
+        assert (letter.state, letter.job) == (LetterState.REPLAYED, job.id)
 
 
 async def test_a_tenants_commands_are_done_in_their_order(rig: Rig):

@@ -14,6 +14,7 @@ from shared.logs.journal import Journal
 from shared.settings import Settings
 from shared.stores.sqlite import SqliteReader, SqliteWriter
 from tests.contract.knowledge_events import TENANT, Store, asserted, unit
+from tests.endpoint_server import EndpointServer, running
 
 pytestmark = [pytest.mark.anyio, pytest.mark.integration]
 
@@ -142,3 +143,14 @@ async def test_a_service_that_hangs_is_not_ready_or_belongs_elsewhere_is_told_ap
 async def test_the_model_is_tried_with_two_sentences_that_mean_the_same_and_two_that_do_not(tmp_path):
     found = await examine(free_settings(tmp_path / "none", embedder="minilm"))
     assert found["embedder"].state == "ok", found["embedder"]
+
+
+async def test_an_embedding_endpoint_is_asked_for_a_vector_of_the_configured_length(tmp_path):
+    with running(EndpointServer({"words": 48})) as server:
+        given = {"embedder": "endpoint", "embedder_url": server.url, "embedder_model": "words"}
+        right = await examine(free_settings(tmp_path / "none", **given, embedder_dims=48))
+        wrong = await examine(free_settings(tmp_path / "none", **given, embedder_dims=96))
+    gone = await examine(free_settings(tmp_path / "none", **given, embedder_dims=48))
+    assert [found["embedder"].state for found in (right, wrong, gone)] == ["ok", "fail", "fail"]
+    assert "96 dimensions" in wrong["embedder"].detail
+    assert "cannot be reached" in gone["embedder"].detail

@@ -9,7 +9,7 @@ from schemas.events import parse_event
 from schemas.status import DeadLetter, LetterMark, LetterState
 from shared.caches.memory import MemoryCache
 from shared.errors import CacheUnavailable
-from shared.retrying import RetryBoard, Retrying
+from shared.retrying import KEPT_S, RetryBoard, Retrying
 from shared.store import CONTRADICTIONS
 from tests.integration.http_service import NOW
 from tests.integration.test_http_units import TENANT, World
@@ -179,7 +179,7 @@ async def test_a_note_of_a_process_that_died_is_forgotten(world):
     await accepted(world)
     board = RetryBoard(MemoryCache(world.clock), world.log.log_id)
     await board.note(TENANT, "/t", "e-9", Retrying(stage="embed", attempts=1, cause="transient", since=NOW))
-    world.clock.advance(76)
+    world.clock.advance(KEPT_S + 1)
     assert (await state(world, board=board)).state == "pending"
 
 

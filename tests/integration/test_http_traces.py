@@ -1,6 +1,10 @@
 """Answers in traces: an answer's span is part of its caller's trace and links to the producers of what it rests on."""
 
+import asyncio
+import socket
+import threading
 from contextlib import asynccontextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +15,7 @@ from query.answer_traces import AnswerTraces
 from schemas.events import parse_event
 from shared.errors import StoreUnavailable
 from shared.settings import Settings
-from shared.tracing import OpenTelemetry
+from shared.tracing import EXPORT_S, OpenTelemetry, open_traces
 from tests.integration.http_service import in_process, make_parts
 from tests.integration.test_http_events import event
 
@@ -52,6 +56,52 @@ async def test_a_question_that_failed_ends_its_span_as_an_error(traces, exporter
         assert (await client.get("/v1/context", params={"q": "fail first"})).status_code == 503
     (span,) = exporter.get_finished_spans()
     assert span.status.description == "StoreUnavailable"
+
+
+class Collector(ThreadingHTTPServer):
+    """Takes what an exporter sends."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+        super().__init__(("127.0.0.1", 0), Taker)
+
+
+class Taker(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.paths.append(self.path)
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+async def test_spans_are_sent_to_the_collector_and_the_last_ones_at_the_end():
+    with Collector() as collector:
+        serving = threading.Thread(target=collector.serve_forever)
+        serving.start()
+        try:
+            traces = open_traces(f"http://127.0.0.1:{collector.server_port}", "cortex-query")
+            with traces.request("answer", CALLER):
+                pass
+            await traces.close()
+        finally:
+            collector.shutdown()
+            serving.join(10)
+    assert collector.paths == ["/v1/traces"]
+
+
+async def test_a_collector_that_is_away_holds_nothing_up():
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # bound and not listening: it refuses
+        traces = open_traces(f"http://127.0.0.1:{nobody.getsockname()[1]}/own/path", "cortex-query")
+        with traces.request("answer", CALLER):
+            pass
+        async with asyncio.timeout(3 * EXPORT_S):
+            await traces.close()
 
 
 class Units:

@@ -204,7 +204,9 @@ async def test_a_tenants_share_comes_back_and_another_tenants_is_its_own(client,
 async def test_a_body_beyond_64_kb_is_refused_before_its_signature(client):
     large = await send(client, b" " * (BODY_BYTES + 1))
     huge = await client.post(PATH, content=b" " * 10_000_000)
-    assert [(answer.status_code, answer.json()["extra"]["limit"]) for answer in (large, huge)] == [(413, BODY_BYTES)] * 2
+    assert [(answer.status_code, answer.json()["extra"]["limit"]) for answer in (large, huge)] == [
+        (413, BODY_BYTES)
+    ] * 2
 
 
 @pytest.mark.parametrize("body", [b"{", {"stage": "store"}, {"stage": "embed", "more": 1}, [], b"null"], ids=str)

@@ -15,6 +15,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from compose.local.ingest_health import serving_health
 from ingest.health import IngestHealth
 from ingest.metrics import STAGES, IngestMetrics
+from ingest.pipeline import Pipeline
+from ingest.polling import SESSION_MS
 from query.access import Access, Right, TokenEntry, hash_token
 from shared.errors import EmbedderUnavailable, PortInUse
 from shared.partitioner import partition_of
@@ -140,6 +142,55 @@ async def test_a_slow_event_is_named_while_it_is_slow_and_the_other_partitions_g
     await until(lambda: value("cortex_ingest_slow_events", **slow) == 0)
     assert value("cortex_ingest_slow_events_seen_total", stage="embed") == 1
     assert await rig.units("slow", tenant="slow")
+
+
+async def test_an_event_slower_than_the_session_costs_no_rebalance_and_is_handled_once(broker, prefix, tmp_path, told):
+    """C36: two members; one is at an event for longer than a group waits for a silent member. Nobody is put out of it."""
+    rig = Rig(broker.bootstrap, prefix, tmp_path, slow_event_s=1.0, embed_threads=4)
+    async with running(rig):
+        second = rig.make(epoch=rig.pipeline.epoch, pump=False)
+        try:
+            await second.start()
+            warming = iter(range(10_000))
+
+            async def both_work() -> bool:
+                await rig.say(*(asserted(f"w{next(warming)}", "A fact to begin with.") for _ in range(8)))
+                return taken(rig.pipeline) > 0 and taken(second) > 0
+
+            await until(both_work)
+            before = len(moves(told))
+            rig.embedder.held["stubborn"] = release = asyncio.Event()
+            await rig.say(asserted("slow", "A stubborn text.", event={"id": "the-slow-one"}))
+            await rig.say(*(asserted(f"u{n}", f"Fact {n}.") for n in range(20)))
+            await until(lambda: max(stands_s(rig.pipeline), stands_s(second)) > SESSION_MS / 1000 + 2)
+            assert len(moves(told)) == before, "no rebalance"
+            release.set()
+            await until(lambda: all_stored(rig, "slow", *(f"u{n}" for n in range(20))))
+            assert [line["event_id"] for line in told if line["event"] == "lane.slow"] == ["the-slow-one"]
+            assert rig.embedder.computed["A stubborn text."] == 1
+        finally:
+            await second.stop()
+
+
+def stands_s(pipeline: Pipeline) -> float:
+    """For how long the embed stage of a member has stood at a record."""
+    registry = pipeline.metrics.registry
+    return registry.get_sample_value("cortex_ingest_oldest_seconds", {"stage": "embed"}) or 0.0
+
+
+def taken(pipeline: Pipeline) -> float:
+    """How many records the embed stage of a member has finished."""
+    registry = pipeline.metrics.registry
+    return registry.get_sample_value("cortex_ingest_records_total", {"stage": "embed"}) or 0.0
+
+
+def moves(told: list[dict]) -> list[dict]:
+    """Every time that a member of the embed stage was given partitions, or lost some."""
+    return [line for line in told if line["event"] in {"lanes.assigned", "lanes.revoked"} and line["stage"] == "embed"]
+
+
+async def all_stored(rig: Rig, *unit_ids: str) -> bool:
+    return len(await rig.units(*unit_ids)) == len(unit_ids)
 
 
 async def test_retries_and_dead_letters_are_counted_by_cause(at_work: Watched):

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 from contextlib import asynccontextmanager
 
+import orjson
 import pytest
 
 from query.event_states import gather, status_of
@@ -25,6 +26,7 @@ async def at_work(broker, prefix, folder):
     rig = Rig(broker.bootstrap, prefix, folder)
     await rig.prepare()
     rig.cache = MemoryCache(rig.clock)
+    rig.reader = SteeredReader(rig.reader)
     rig.pipeline = rig.make(cache=rig.cache)
     following = asyncio.create_task(rig.log.follow()) if hasattr(rig.log, "follow") else None
     try:
@@ -34,6 +36,36 @@ async def at_work(broker, prefix, folder):
         if following is not None:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
+
+
+class SteeredReader:
+    """A reader in which looking for units to compare with fails on demand."""
+
+    def __init__(self, inner):
+        self._inner = inner
+        self.is_broken = False
+
+    @asynccontextmanager
+    async def snapshot(self, tenant):
+        async with self._inner.snapshot(tenant) as snapshot:
+            yield SteeredSnapshot(snapshot, self)
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
+
+class SteeredSnapshot:
+    def __init__(self, inner, reader):
+        self._inner = inner
+        self._reader = reader
+
+    async def sharing(self, *given, **named):
+        if self._reader.is_broken:
+            raise RuntimeError("the index is broken")
+        return await self._inner.sharing(*given, **named)
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
 
 
 async def status(rig, event_id):
@@ -288,6 +320,30 @@ async def test_bulk_letters_go_back_to_where_they_were(broker, prefix, tmp_path)
         rig.embedder.fault = lambda _: None
         await replay(rig, letter.id)
         assert (await status(rig, "e")).state == "stored"
+
+
+async def test_what_could_not_be_compared_keeps_the_events_bytes_and_is_compared_after_a_replay(
+    broker, prefix, tmp_path
+):
+    async with at_work(broker, prefix, tmp_path) as rig:
+        await rig.say(asserted("one", "The Quorra pool has 50 connections.", event={"id": "e1"}))
+        await rig.settle()
+        rig.reader.is_broken = True
+        await rig.say(asserted("two", "The Quorra pool has 20 connections.", event={"id": "e2"}))
+        await rig.settle()
+        (letter,) = await open_letters(rig)
+        assert (letter.stage, letter.cause, letter.event_id) == ("contradictions", "unexpected-error", "e2")
+        assert orjson.loads(letter.body)["data"]["id"] == "two", "what was accepted, not what the stages say of it"
+        failed = await status(rig, "e2")
+        assert (failed.state, failed.stage, failed.outcome) == ("failed", "contradictions", "stored")
+        assert await rig.search("20 connections"), "it is searchable all the same"
+        rig.reader.is_broken = False
+        await replay(rig, letter.id)
+        found = await status(rig, "e2")
+        assert (found.state, found.stage) == ("stored", "contradictions")
+        async with rig.reader.snapshot("acme") as snapshot:
+            (pair,) = await snapshot.contradictions()
+        assert pair.found.units == ("one", "two")
 
 
 async def test_a_letter_of_another_tenant_is_not_replayed(broker, prefix, tmp_path):

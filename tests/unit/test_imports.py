@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("schemas", "shared", "ingest", "query", "compose")
 HOMES = {
-    "aiokafka": ("shared/kafka.py", "shared/kafka_admin.py"),
+    "aiokafka": ("shared/kafka.py", "shared/kafka_admin.py", "shared/kafka_reading.py"),
     "faststream": ("ingest/polling.py",),
     "igraph": ("shared/graphs/",),
     "redis": ("shared/caches/redis.py", "shared/boards/redis.py"),
@@ -29,7 +29,7 @@ HOMES = {
     "mcp": ("compose/mcp/",),
     "mcp_types": ("compose/mcp/",),
     "rich": ("compose/cli/",),
-    "weaviate": (),
+    "weaviate": ("shared/stores/weaviate/",),
 }
 
 

@@ -13,7 +13,7 @@ from ingest.retry_notes import RetryNotes
 from shared.caches.memory import MemoryCache
 from shared.clock import ManualClock
 from shared.errors import CacheUnavailable, EmbedderUnavailable
-from shared.retrying import RetryBoard
+from shared.retrying import KEPT_S, RetryBoard
 
 pytestmark = pytest.mark.anyio
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -38,7 +38,7 @@ class Noting:
         self.clock = ManualClock(NOW)
         self.cache = SteeredCache(self.clock)
         self.board = RetryBoard(self.cache, "log")
-        self.notes = RetryNotes(self.board, self.clock)
+        self.notes = RetryNotes(self.board, self.clock, refresh_s=0.01, rest_s=0.001)
         self.delivery = Delivery("embed", 3, Backoff(1e-6, 1e-5), IngestMetrics())
 
     def watch(self):
@@ -121,8 +121,7 @@ async def test_what_is_given_up_is_not_tried_any_more():
         await noting.until(None)
 
 
-async def test_a_cache_that_is_away_costs_the_note_and_nothing_else(monkeypatch):
-    monkeypatch.setattr(retry_notes, "REST_S", 0.001)
+async def test_a_cache_that_is_away_costs_the_note_and_nothing_else():
     async with at_work() as noting:
         noting.cache.away = True
         watch = noting.watch()
@@ -131,6 +130,18 @@ async def test_a_cache_that_is_away_costs_the_note_and_nothing_else(monkeypatch)
         noting.cache.away = False
         watch.failed(2, "transient")
         await noting.until(2)
+
+
+async def test_a_note_lives_as_long_as_it_is_tried_and_no_longer():
+    """Case C32: what a process that was killed tried is soon not said to be tried any more."""
+    async with at_work() as noting:
+        noting.watch().failed(1, "transient")
+        for _ in range(3):
+            await noting.until(1)
+            noting.clock.advance(KEPT_S + 1)
+        await noting.until(1)
+    noting.clock.advance(KEPT_S + 1)
+    assert await noting.board.look(*EVENT) is None
 
 
 async def test_notes_that_wait_are_bounded_and_one_an_event():

@@ -6,6 +6,19 @@ import pytest
 
 from compose.cli import exits
 from compose.cli.main import run
+from compose.local.supervisor import _environment
+from shared.settings import Settings
+
+
+def test_settings_reach_a_child_process_as_they_were(monkeypatch, tmp_path):
+    """Through its environment: paths, secrets, numbers, and lists of things with secrets in them."""
+    other = {"url": "http://127.0.0.1:1/v1", "model": "m", "dims": 3, "key": "a secret"}
+    settings = Settings(
+        data_dir=tmp_path, redis_url="redis://:word@127.0.0.1:1/0", drain_s=1.5, other_embedders=[other]
+    )
+    for name, value in _environment(settings).items():
+        monkeypatch.setenv(name, value)
+    assert Settings() == settings
 
 
 @pytest.mark.parametrize(

@@ -27,22 +27,34 @@ _COLUMNS = (
 )
 
 
-def replace(
-    connection: sqlite3.Connection, checked: Collection[str], found: Sequence[FoundContradiction], recorded_at: datetime
-) -> list[FoundContradiction]:
-    """Replace what is kept for the checked units by what was found; return the pairs that are new.
+_OF_CHECKED = "(unit_a IN (SELECT value FROM json_each(?1)) OR unit_b IN (SELECT value FROM json_each(?1)))"
+_STANDS = "EXISTS (SELECT 1 FROM unit WHERE unit_id = unit_{0} AND unit.revision = revision_{0})"
+_FALLEN = f"NOT ({_STANDS.format('a')} AND {_STANDS.format('b')})"
 
-    A pair that was known at these revisions keeps the time at which it was first found.
+
+def replace(
+    connection: sqlite3.Connection,
+    checked: Collection[str],
+    found: Sequence[FoundContradiction],
+    recorded_at: datetime,
+    *,
+    keep_standing: bool,
+) -> list[FoundContradiction]:
+    """Keep what was found about the checked units; return the pairs that are new.
+
+    ``keep_standing``: others of theirs stay as long as both revisions stand; without it they go. A pair that was known at
+    these revisions keeps the time at which it was first found.
     """
     wanted = as_json_array(checked)
     before = {
         (identity, revision_a, revision_b): recorded
         for identity, revision_a, revision_b, recorded in connection.execute(
-            "DELETE FROM contradiction WHERE unit_a IN (SELECT value FROM json_each(?1)) "
-            "OR unit_b IN (SELECT value FROM json_each(?1)) RETURNING id, revision_a, revision_b, recorded",
+            f"SELECT id, revision_a, revision_b, recorded FROM contradiction WHERE {_OF_CHECKED}",  # noqa: S608 - constants
             (wanted,),
         ).fetchall()
     }
+    fallen = f" AND {_FALLEN}" if keep_standing else ""
+    connection.execute(f"DELETE FROM contradiction WHERE {_OF_CHECKED}{fallen}", (wanted,))  # noqa: S608 - constants
     new: list[FoundContradiction] = []
     for pair in found:
         key = (pair.id, *pair.revisions)

@@ -46,7 +46,8 @@ class SqliteWriter:
     """Writes the knowledge of every tenant below a folder.
 
     Only one may exist a folder, and the runtime's lock sees to it; or each is ``shared``, and they take turns: two that
-    wrote or checkpointed at one moment could corrupt the log of an SQLite before 3.51.3.
+    wrote or checkpointed at one moment could corrupt the log of an SQLite before 3.51.3. Beside it another process may
+    open one that only looks things up (vectors, models, contributions, fingerprints): that one writes nothing.
     """
 
     def __init__(self, folder: Path, clock: Clock, *, shared: bool = False) -> None:
@@ -176,14 +177,15 @@ class SqliteWriter:
         found: Sequence[FoundContradiction],
     ) -> list[StoredContradiction]:
         with self._transaction(tenant) as connection:
-            new = {pair.id for pair in contradictions.replace(connection, checked, found, recorded_at)}
+            kept = contradictions.replace(connection, checked, found, recorded_at, keep_standing=position is not None)
+            new = {pair.id for pair in kept}
             if position is not None:
                 move_watermark(connection, CONTRADICTIONS, position)
             if not new:
                 return []
             units = {unit_id for pair in found for unit_id in pair.units}
-            kept = contradictions.listed(connection, self._clock.now(), unit_ids=units, open_only=False, limit=-1)
-            return [pair for pair in kept if pair.found.id in new]
+            listed = contradictions.listed(connection, self._clock.now(), unit_ids=units, open_only=False, limit=-1)
+            return [pair for pair in listed if pair.found.id in new]
 
     def _resolve_again(self, tenant: str, resolving: Sequence[Resolving]) -> list[Resolved]:
         with self._transaction(tenant) as connection:

@@ -38,7 +38,10 @@ _INDEXED: dict[Index, dict[str, Any]] = {
     Index.WHOLE: {"data_type": DataType.TEXT, "tokenization": Tokenization.FIELD, "index_searchable": False},
     Index.MANY: {"data_type": DataType.TEXT_ARRAY, "tokenization": Tokenization.FIELD, "index_searchable": False},
     Index.TERMS: {"data_type": DataType.TEXT, "tokenization": Tokenization.WHITESPACE, "index_searchable": True},
-    Index.NUMBER: {"data_type": DataType.INT, "index_range_filters": True},
+    Index.AMOUNT: {"data_type": DataType.INT, "index_filterable": False},
+    Index.VALUE: {"data_type": DataType.INT},
+    Index.RANGE: {"data_type": DataType.INT, "index_filterable": False, "index_range_filters": True},
+    Index.ORDER: {"data_type": DataType.INT, "index_range_filters": True},
     Index.FLAG: {"data_type": DataType.BOOL},
 }
 

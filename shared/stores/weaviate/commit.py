@@ -30,13 +30,17 @@ ROUNDS = 8
 
 
 class Commit:
-    """Writes for one tenant. The caller sees to it that a process makes one at a time."""
+    """Writes for one tenant. The caller sees to it that a process makes one at a time.
 
-    def __init__(self, client: Client, prefix: str, table: Table, tenant: str) -> None:
+    ``scopes``: those that this process has named before; the caller keeps the set.
+    """
+
+    def __init__(self, client: Client, prefix: str, table: Table, tenant: str, scopes: set[str]) -> None:
         self._client = client
         self._prefix = prefix
         self._table = table
         self._tenant = tenant
+        self._scopes = scopes
 
     async def load(self, touched: Touched) -> Fragment:
         """Read the part of the state that is touched, units that are still there as parts of the documents included."""
@@ -57,6 +61,7 @@ class Commit:
         wanted = fragment.wanted()
         vectors = VectorSource(self._table, self._tenant, fresh, fragment.held.values(), replacing=replacing)
         await self._table.put([record.stored() for record in await vectors.filled(wanted.values())])
+        await self._name_scopes(fragment)
         if any(kind == ENTITY for kind, _ in touched.declared):
             await self._table.put([records.version_record(self._tenant, ENTITY).stored()])
         gone = await self._settle(touched, fragment, vectors) if fragment.units else set()
@@ -67,10 +72,20 @@ class Commit:
             await self._table.delete([pair.id for pair in pairs])
         await self._table.delete(fragment.held.keys() - wanted.keys())
 
+    async def _name_scopes(self, fragment: Fragment) -> None:
+        live = [said.unit for unit_id in fragment.units if (said := fragment.state.live(unit_id)) is not None]
+        new = {unit.scope.key for unit in live if unit is not None} - self._scopes
+        await self._table.put([records.scope_record(self._tenant, scope).stored() for scope in sorted(new)])
+        self._scopes.update(new)
+
     async def _settle(self, touched: Touched, fragment: Fragment, vectors: VectorSource) -> set[str]:
         """Bring the live units of every model in line (steps 2 and 3); return those that went."""
         gone: set[str] = set()
-        moved: set[str] = set()
+        moved = touched.again | {
+            unit_id
+            for unit_id in fragment.units
+            if (said := fragment.state.live(unit_id)) is not None and said.document_id in touched.completed
+        }
         for _ in range(ROUNDS):
             want = {unit_id: fragment.state.live(unit_id) for unit_id in sorted(fragment.units)}
             quiet = True

@@ -29,10 +29,14 @@ _SAID = (STATEMENT, COMPLETION, DOCUMENT, ENTITY, RELATION)
 
 @dataclass
 class Touched:
-    """What a batch is about, by id. ``events``: (event id, source)."""
+    """What a batch is about, by id. ``again``: units whose relations are to be looked at even where the units agree, and so
+    are those of the documents that are ``completed``. ``events``: (event id, source).
+    """
 
     units: set[str] = field(default_factory=set)
     documents: set[str] = field(default_factory=set)
+    again: set[str] = field(default_factory=set)
+    completed: set[str] = field(default_factory=set)
     declared: set[tuple[str, str]] = field(default_factory=set)
     events: set[tuple[str, str]] = field(default_factory=set)
 
@@ -46,10 +50,12 @@ def touched_by(effects: Iterable[Effect]) -> Touched:
             touched.events.add((message.event_id, message.event_source))
         if isinstance(event, UnitAsserted | UnitRetracted):
             touched.units.add(event.data.id)
+            touched.again.add(event.data.id)
             if isinstance(event, UnitAsserted) and event.data.document_id is not None:
                 touched.documents.add(event.data.document_id)
         elif isinstance(event, DocumentCompleted):
             touched.documents.add(event.data.id)
+            touched.completed.add(event.data.id)
         elif event is not None:
             touched.declared.add(identity_of(event.data))
     return touched

@@ -23,9 +23,7 @@ from shared.validity import Successor, held, supersession
 FIRST_CHUNK: Condition = is_("chunk", 0)
 """Each live unit has one of these, with its words and its text."""
 
-ROW = (
-    "unit_id", "version", "chunk", "chunks", "superseded_from", "superseded_by", "leads", "words_digest", "body",
-)  # fmt: skip
+ROW = ("unit_id", "version", "chunk", "chunks", "superseded_from", "superseded_by", "leads", "words_digest")
 
 
 @dataclass(frozen=True)
@@ -39,12 +37,6 @@ class Row:
     chunks: int
     superseded: tuple[int | None, str | None]
     words: tuple[str, bool]
-    body: str
-
-    @property
-    def said(self) -> Statement:
-        """The statement that made it."""
-        return statement_from(self.body)
 
 
 @dataclass
@@ -113,7 +105,7 @@ class LiveIndex:
         """Make what is there of the units agree with what is wanted, and what is derived of their relations with it.
 
         First what is new, then what is derived of others, last what has to go: cut short anywhere, a repetition mends it.
-        ``again``: units whose relations are looked at once more, although the units themselves agree.
+        ``again``: units whose relations are looked at once more, although the units themselves may agree.
         """
         there: dict[str, dict[int, Row]] = {}
         for one in await self.table.fetch_any("unit_id", want, ROW):
@@ -125,7 +117,7 @@ class LiveIndex:
                 done.gone |= {unit_id} & there.keys()
             elif self._differs(said, there.get(unit_id, {}), vectors):
                 done.put.add(unit_id)
-        moved = done.put | done.gone | set(again)
+        moved = done.put | done.gone | {unit_id for unit_id in again if want.get(unit_id) or unit_id in there}
         if not moved:
             return done
         first = {unit_id: chunks[0] for unit_id, chunks in there.items() if 0 in chunks}
@@ -151,10 +143,15 @@ class LiveIndex:
         return vectors.brings(said, self.model) or (first.chunks == 0 and vectors.has(said, self.model))
 
     async def _world(
-        self, want: Mapping[str, Statement | None], there: Mapping[str, Row], moved: Collection[str]
+        self, want: Mapping[str, Statement | None], there: Mapping[str, Row], moved: set[str]
     ) -> "tuple[_World, _Affected]":
         """Read whatever has to do with the moved units, as they were and as they will be."""
-        old = [there[unit_id].said for unit_id in moved if unit_id in there]
+        former = await self._said(
+            there[unit_id]
+            for unit_id in moved & there.keys()
+            if (said := want.get(unit_id)) is None or there[unit_id].version != version_of(said)
+        )
+        old = list(former.values())
         new = [said for unit_id in moved if (said := want.get(unit_id)) is not None]
         units = [said.unit for said in (*old, *new) if said.unit is not None]
         targets = {unit.supersedes for unit in units if unit.supersedes is not None}
@@ -166,8 +163,8 @@ class LiveIndex:
         found += await self.table.fetch_any("pid", passages, ROW, FIRST_CHUNK)
         found += await self.table.fetch_any("place", around, ROW, FIRST_CHUNK)
         rows = {**{row.unit_id: row for row in map(_row, found)}, **there}
-        standing = {unit_id: want.get(unit_id, row.said) for unit_id, row in rows.items()}
-        standing |= want
+        others = await self._said(row for row in rows.values() if row.unit_id not in want)
+        standing: dict[str, Statement | None] = {**others, **want}
         world = _World({unit_id: said for unit_id, said in standing.items() if said is not None}, rows)
         live = set(moved) & world.said.keys()
         worded = {
@@ -176,6 +173,12 @@ class LiveIndex:
             if said.unit is not None and (world.pids[unit_id] in passages or beside.intersection(_place(said.unit)))
         }
         return world, _Affected(superseded=live | (targets & world.said.keys()), worded=live | worded)
+
+    async def _said(self, rows: Iterable[Row]) -> dict[str, Statement]:
+        """Return the statements that made objects, by unit."""
+        found = await self.table.by_ids([row.id for row in rows], ["body"])
+        statements = [statement_from(one.properties["body"]) for one in found]
+        return {said.unit_id: said for said in statements}
 
     async def _objects(
         self, world: _World, unit_ids: Collection[str], derived: "Mapping[str, _Derived]", vectors: VectorSource
@@ -276,7 +279,6 @@ def _row(one: Stored) -> Row:
         chunks=int(said["chunks"]),
         superseded=(None if since == UNKNOWN_FUTURE else since, said["superseded_by"] or None),
         words=(said["words_digest"] or "", bool(said["leads"])),
-        body=said["body"] or "",
     )
 
 

@@ -27,7 +27,7 @@ class WeaviateReader:
         self._client = Client(url, grpc, consistency=consistency)
         self._clock = clock or SystemClock()
         self._prefix = prefix
-        self._counts = TermCounts()
+        self._counts = TermCounts(self._clock)
 
     @asynccontextmanager
     async def snapshot(self, tenant: str) -> AsyncIterator[WeaviateSnapshot]:
@@ -60,5 +60,5 @@ async def open_snapshot(
         tenant=tenant,
         models=models,
         now=clock.now(),
-        counts=counts or TermCounts(),
+        counts=counts or TermCounts(clock),
     )

@@ -32,7 +32,7 @@ from shared.validity import from_micros, micros
 NAMESPACE = uuid.UUID("6f2f7a52-6a0e-4d0c-9a55-0c5c9b1f6a11")
 STATEMENT, COMPLETION, DOCUMENT = "statement", "completion", "document"
 ENTITY, RELATION, VERSION = "entity", "relation", "version"
-EVENT, WATERMARK, JOB, CONTRADICTION, MODEL = "event", "watermark", "job", "contradiction", "model"
+EVENT, WATERMARK, JOB, CONTRADICTION, MODEL, SCOPE = "event", "watermark", "job", "contradiction", "model", "scope"
 
 STANDING, PAST, NAME_ONLY = 0, 1, 2
 """Values of ``past``. Of what only the name is kept, a redelivery could otherwise pass for news."""
@@ -294,9 +294,15 @@ def watermark_from(record: Record) -> tuple[tuple[str, str, int], int]:
 
 
 def job_record(tenant: str, job: Job) -> Record:
-    """Write a background job's state, in place of its older one."""
+    """Write a background job's state, in place of its older one; of one that is over there is a record of its own."""
     body = job.model_dump_json(exclude_none=True)
-    return Record(object_id(JOB, tenant, job.id), JOB, (f"job:{job.id}",), body, number=micros(job.requested_at))
+    identity = job_id(tenant, job.id, finished=job.finished)
+    return Record(identity, JOB, (f"job:{job.id}",), body, number=micros(job.requested_at))
+
+
+def job_id(tenant: str, name: str, *, finished: bool) -> uuid.UUID:
+    """Return the id of the record of a job that is over, or of one that goes on: the latter cannot replace the former."""
+    return object_id(JOB, tenant, name, int(finished))
 
 
 def pair_key(unit_id: str) -> str:
@@ -327,6 +333,11 @@ def contradiction_from(body: str) -> tuple[FoundContradiction, int]:
         (first, second), (one, two), said["difference"], said["detail"], said["attribute"], said["similarity"]
     )
     return pair, said["recorded"]
+
+
+def scope_record(tenant: str, scope: str) -> Record:
+    """Write that a scope has, or once had, units: the names to count by."""
+    return Record(object_id(SCOPE, tenant, scope), SCOPE, (f"scope:{scope}",), "", text=scope)
 
 
 def version_record(tenant: str, kind: str) -> Record:

@@ -22,13 +22,16 @@ SLOTS = 2**52
 
 
 class Index(Enum):
-    """How a property is indexed."""
+    """How a property is indexed. An index costs time at each write, so each property has those that are asked for."""
 
-    NONE = auto()  # stored only
+    NONE = auto()  # text that is stored only
     WHOLE = auto()  # text as it is, one term
     MANY = auto()  # several texts, each one term
     TERMS = auto()  # text of terms between white space, by BM25
-    NUMBER = auto()  # an integer by value and by range
+    AMOUNT = auto()  # an integer that is stored only
+    VALUE = auto()  # an integer by value
+    RANGE = auto()  # an integer by range
+    ORDER = auto()  # an integer by value and by range; sorting uses the values
     FLAG = auto()  # true or false
 
 
@@ -46,9 +49,9 @@ RECORD = {
     "keys": Index.MANY,
     "text": Index.WHOLE,
     "models": Index.MANY,
-    "past": Index.NUMBER,
-    "number": Index.NUMBER,
-    "slot": Index.NUMBER,
+    "past": Index.VALUE,
+    "number": Index.ORDER,
+    "slot": Index.RANGE,
     "body": Index.NONE,
     "vectors": Index.NONE,
 }
@@ -62,22 +65,22 @@ UNIT = {
     "sensitivity": Index.WHOLE,
     "source": Index.WHOLE,
     "supersedes": Index.WHOLE,
-    "superseded_by": Index.WHOLE,
+    "superseded_by": Index.NONE,
     "place": Index.WHOLE,
     "subjects": Index.MANY,
     "keys": Index.MANY,
-    "pid": Index.NUMBER,
-    "chunk": Index.NUMBER,
-    "chunks": Index.NUMBER,
-    "revision": Index.NUMBER,
-    "begins": Index.NUMBER,
-    "ends": Index.NUMBER,
-    "superseded_from": Index.NUMBER,
-    "occurred_start": Index.NUMBER,
-    "occurred_end": Index.NUMBER,
-    "recorded": Index.NUMBER,
-    "moment": Index.NUMBER,
-    "slot": Index.NUMBER,
+    "pid": Index.VALUE,
+    "chunk": Index.ORDER,
+    "chunks": Index.RANGE,
+    "revision": Index.AMOUNT,
+    "begins": Index.RANGE,
+    "ends": Index.RANGE,
+    "superseded_from": Index.RANGE,
+    "occurred_start": Index.RANGE,
+    "occurred_end": Index.RANGE,
+    "recorded": Index.RANGE,
+    "moment": Index.ORDER,
+    "slot": Index.RANGE,
     "leads": Index.FLAG,
     "words": Index.TERMS,
     "words_digest": Index.NONE,

@@ -1,11 +1,11 @@
 """The arms of a search: passages by words, by nearness, by entity and by time."""
 
 import asyncio
-import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from shared.clock import Clock
 from shared.embedder import Vector
 from shared.passages import COMMON_LEAST, telling_terms
 from shared.store import PassageHit
@@ -76,7 +76,8 @@ def newest_first(moments: dict[str, int]) -> tuple[str, ...]:
 class TermCounts:
     """Remembers for a while in how many passages a term occurs; shared by all snapshots of a reader."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._counts: OrderedDict[tuple[str, str], tuple[float, int]] = OrderedDict()
 
     async def telling(self, table: Table, tenant: str, terms: Sequence[str]) -> list[str]:
@@ -96,7 +97,7 @@ class TermCounts:
 
     async def _count(self, table: Table, tenant: str, term: str) -> int:
         """Count the passages that have a term; all of them for the empty one."""
-        now = time.monotonic()
+        now = self._clock.monotonic()
         at, count = self._counts.get((tenant, term), (-COUNTED_S, 0))
         small = count <= COMMON_LEAST and not term  # a store that is small may not be so for long
         if now - at < COUNTED_S and not small:

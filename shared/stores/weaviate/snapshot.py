@@ -3,6 +3,8 @@
 All calls see at least what was durable when the snapshot was opened, and all search the model that was active then.
 """
 
+import asyncio
+from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
@@ -37,14 +39,15 @@ from shared.stores.weaviate.conditions import Condition, above, every, is_, one_
 from shared.stores.weaviate.filters import passing
 from shared.stores.weaviate.live import FIRST_CHUNK
 from shared.stores.weaviate.models import Models
-from shared.stores.weaviate.records import DOCUMENT, ENTITY, JOB, PAST, RELATION, STATEMENT, WATERMARK
+from shared.stores.weaviate.records import DOCUMENT, ENTITY, JOB, PAST, RELATION, SCOPE, STATEMENT, WATERMARK
 from shared.stores.weaviate.schema import UNKNOWN_FUTURE
 from shared.stores.weaviate.table import Table
 from shared.validity import from_micros
+from shared.vector_models import KnownModel
 
 _KNOWN = ("unit_id", "pid", "superseded_from", "superseded_by", "ends", "body")
-GROUPS = 1_000_000
-"""Values that are told apart when units are counted by scope or by entity."""
+SCOPES_AT_ONCE = 8
+"""Scopes whose units are counted at a time."""
 
 
 class WeaviateSnapshot:
@@ -71,7 +74,7 @@ class WeaviateSnapshot:
     async def memberships(self, principal: str | None) -> list[Membership]:
         """Return the scopes a principal may read."""
         if principal is None:
-            return [Membership(key, 0) for key in sorted(await self._scopes(None))]
+            return [Membership(key, 0) for key in await self._scopes()]
         upward = await self._upward(principal)
         targets = {one.target_id for relations in upward.values() for one in relations}
         declared = await self._declared(ENTITY, {records.declared_key(ENTITY, one) for one in targets})
@@ -104,6 +107,10 @@ class WeaviateSnapshot:
     async def model(self) -> str | None:
         """Return the name of the model whose vectors are searched."""
         return self._models.active
+
+    async def models(self) -> list[KnownModel]:
+        """Return the models whose vectors are kept."""
+        return self._models.state().models()
 
     async def keyword(self, terms: Sequence[str], where: SearchFilter, limit: int) -> list[PassageHit]:
         """Return passages by Weaviate's BM25, which counts units and not passages; higher is better."""
@@ -228,6 +235,11 @@ class WeaviateSnapshot:
         ]
         return kept if limit < 0 else kept[:limit]
 
+    async def standing_pairs(self, unit_ids: Collection[str]) -> set[str]:
+        """Return the ids of the units' pairs whose two revisions are both live."""
+        found = await contradictions.listed(self._records, self._live, self._now, unit_ids)
+        return {one.stored.found.id for one in found if one.stands}
+
     async def standing_contradictions(self) -> list[FoundContradiction]:
         """Return the pairs whose two revisions are both live."""
         found = await contradictions.listed(self._records, self._live, self._now)
@@ -251,17 +263,16 @@ class WeaviateSnapshot:
         return sorted(found, key=lambda one: f"{one.source_id} {one.relation.value} {one.target_id}")
 
     async def entity_keys(self, scopes: frozenset[str], limit: int, after: str | None = None) -> list[tuple[str, int]]:
-        """Return mentioned keys with their unit counts. Counts every key of the scopes, whatever the page."""
+        """Return mentioned keys with their unit counts. Reads the keys of all units of the scopes, whatever the page."""
         if self._live is None or not scopes:
             return []
-        counts = await self._live.groups(every(one_of("scope", sorted(scopes)), FIRST_CHUNK), "keys", GROUPS)
-        return sorted((key, count) for key, count in counts.items() if not key.startswith("=") and key > (after or ""))[
-            :limit
-        ]
+        found = await self._live.fetch(every(one_of("scope", sorted(scopes)), FIRST_CHUNK), ["keys"])
+        counts = Counter(key for one in found for key in one.properties["keys"] or () if not key.startswith("="))
+        return sorted((key, count) for key, count in counts.items() if key > (after or ""))[:limit]
 
     async def counts(self) -> StoreCounts:
         """Return totals."""
-        by_scope: dict[str, int] = {} if self._live is None else await self._live.groups(FIRST_CHUNK, "scope", GROUPS)
+        by_scope = await self._scopes()
         is_pair = await self.contradictions(limit=-1)
         return StoreCounts(
             units=sum(by_scope.values()),
@@ -270,7 +281,7 @@ class WeaviateSnapshot:
             entities=await self._records.count(every(is_("kind", ENTITY), is_("number", 0))),
             relations=await self._records.count(every(is_("kind", RELATION), is_("number", 0))),
             contradictions_open=len(is_pair),
-            by_scope=dict(sorted(by_scope.items())),
+            by_scope=by_scope,
         )
 
     async def events(self, event_id: str, source: str | None = None) -> list[KnownEvent]:
@@ -282,9 +293,11 @@ class WeaviateSnapshot:
     async def jobs(self, limit: int = 100, job_id: str | None = None) -> list[Job]:
         """Return background jobs, newest first, or the one of an id."""
         where = every(is_("kind", JOB), *(() if job_id is None else (is_("keys", f"job:{job_id}"),)))
-        found = await self._records.page(where, ["body"], limit=limit, order=[("number", False)])
+        found = await self._records.page(where, ["body"], limit=2 * limit, order=[("number", False)])
         jobs = [Job.model_validate_json(one.properties["body"]) for one in found]
-        return sorted(jobs, key=lambda job: (job.requested_at, job.id), reverse=True)
+        # of a job that ended just now there may be both records: the last one counts
+        latest = {job.id: job for job in sorted(jobs, key=lambda job: job.finished)}
+        return sorted(latest.values(), key=lambda job: (job.requested_at, job.id), reverse=True)[:limit]
 
     async def select(self, selection: Selection, after: str, limit: int) -> list[SelectedUnit]:
         """Return live units that fit, by unit id, those beyond ``after``."""
@@ -318,12 +331,22 @@ class WeaviateSnapshot:
         table = self._live if selection.model is None else self._tables.get(selection.model)
         return table, every(*conditions)
 
-    async def _scopes(self, keys: set[str] | None) -> set[str]:
-        """Return the scopes that have units, among the given ones or all."""
-        if self._live is None or (keys is not None and not keys):
-            return set()
-        where = FIRST_CHUNK if keys is None else every(FIRST_CHUNK, one_of("scope", sorted(keys)))
-        return set(await self._live.groups(where, "scope", GROUPS))
+    async def _scopes(self, among: set[str] | None = None) -> dict[str, int]:
+        """Return the scopes that have units, with how many, by key: among the given ones or all."""
+        live = self._live
+        if live is None:
+            return {}
+        names = sorted(among or ())
+        if among is None:
+            names = sorted(one.properties["text"] for one in await self._records.fetch(is_("kind", SCOPE), ["text"]))
+        gate = asyncio.Semaphore(SCOPES_AT_ONCE)
+
+        async def count(scope: str) -> int:
+            async with gate:
+                return await live.count(every(is_("scope", scope), FIRST_CHUNK))
+
+        counts = await asyncio.gather(*(count(scope) for scope in names))
+        return {scope: number for scope, number in zip(names, counts, strict=True) if number}
 
     async def _upward(self, principal: str) -> dict[str, list[RelationDeclaration]]:
         """Return the relations that start at whatever the principal may belong to, a step at a time."""

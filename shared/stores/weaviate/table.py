@@ -10,20 +10,20 @@ from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
-from weaviate.classes.aggregate import GroupByAggregate
 from weaviate.classes.data import DataObject
 from weaviate.classes.query import MetadataQuery, Sort
 
 from shared.errors import StoreUnavailable
 from shared.stores.weaviate.client import Absent, Client
-from shared.stores.weaviate.conditions import Condition, above, among, every, one_of
+from shared.stores.weaviate.conditions import Condition, above, among, below, every, one_of
+from shared.stores.weaviate.schema import SLOTS
 
 Value = TypeVar("Value")
 
 PAGE = 500
 """Objects a page: at the largest unit some 50 MB, half of what an answer may hold."""
-VALUES = 500
-"""Values a filter compares with at once."""
+VALUES = 250
+"""Values a filter compares with at once: half a page, so that one object each, or two, fit into it."""
 BATCH, BATCH_BYTES = 500, 4 * 1024 * 1024
 MOST = 10_000
 """What Weaviate returns or deletes in one call, unless it is configured otherwise."""
@@ -52,7 +52,10 @@ class Table:
         for batch in _batches(objects):
             data = [
                 DataObject(
-                    uuid=one.id, properties=one.properties, vector=None if one.vector is None else list(one.vector)
+                    uuid=one.id,
+                    # an empty text would be a term of the index like any other
+                    properties={name: value for name, value in one.properties.items() if value not in ("", [])},
+                    vector=None if one.vector is None else list(one.vector),
                 )
                 for one in batch
             ]
@@ -89,19 +92,24 @@ class Table:
         raise StoreUnavailable("Weaviate goes on finding what was deleted")
 
     async def fetch(self, where: Condition, names: Sequence[str], *, vectors: bool = False) -> list[Stored]:
-        """Return all objects that meet a condition, in no order."""
+        """Return all objects that meet a condition, in no order. More than a page are read slot by slot: no page is sorted."""
         first = await self.page(where, names, limit=PAGE, vectors=vectors)
         if len(first) < PAGE:
             return first
+        width = SLOTS // (await self.count(where) // (PAGE // 2) + 1) + 1
+        waiting = [(start, min(start + width, SLOTS)) for start in reversed(range(0, SLOTS, width))]
         found: list[Stored] = []
-        last = -1
-        while True:
-            beyond = every(where, above("slot", last))
-            page = await self.page(beyond, [*names, "slot"], limit=PAGE, order=[("slot", True)], vectors=vectors)
-            found += page
-            if len(page) < PAGE:
-                return found
-            last = int(page[-1].properties["slot"])
+        while waiting:
+            start, end = waiting.pop()
+            page = await self.page(
+                every(where, above("slot", start - 1), below("slot", end)), names, limit=PAGE, vectors=vectors
+            )
+            if len(page) < PAGE or end - start < 2:
+                found += page
+            else:
+                middle = (start + end) // 2
+                waiting += [(middle, end), (start, middle)]
+        return found
 
     async def fetch_any(
         self, name: str, values: Collection[str | int], names: Sequence[str], *more: Condition
@@ -190,12 +198,6 @@ class Table:
         """Count what meets a condition."""
         answer = await self._read(lambda: self._handle.aggregate.over_all(filters=where, total_count=True))
         return 0 if answer is None else int(answer.total_count or 0)
-
-    async def groups(self, where: Condition, name: str, limit: int) -> dict[str, int]:
-        """Count what meets a condition, by the values of a property: those of up to ``limit`` values."""
-        by = GroupByAggregate(prop=name, limit=limit)
-        answer = await self._read(lambda: self._handle.aggregate.over_all(filters=where, group_by=by, total_count=True))
-        return {} if answer is None else {str(one.grouped_by.value): int(one.total_count) for one in answer.groups}
 
     async def _read(self, call: Callable[[], Awaitable[Value]]) -> Value | None:
         with contextlib.suppress(Absent):

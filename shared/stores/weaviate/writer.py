@@ -1,7 +1,7 @@
 """The writer: enters effects by the rules of the store in memory, and writes what came of it (commit.py)."""
 
 import asyncio
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
@@ -40,8 +40,12 @@ _TEXTS = every(is_("kind", STATEMENT), is_("past", STANDING), above("text", ""))
 """Statements whose texts count: what stands, and parts that wait."""
 
 
-MANY = 10_000_000
-"""Texts that are told apart when they are counted: more than a tenant may have."""
+LATE_S = 30.0
+"""A process that lost its partitions while it slept may write an older state when it wakes, and be killed before it looks
+again. Three times a session (10 s), so whoever took over looks after that, at what had something older to be brought back.
+"""
+LATE_UNITS, LATE_AT_ONCE = 50_000, 500
+"""Units a tenant that wait for that look (more: the oldest are let go), and how many a batch takes along."""
 
 
 class WeaviateWriter:
@@ -65,13 +69,18 @@ class WeaviateWriter:
         self._clock = clock
         self._prefix = prefix
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._scopes: defaultdict[str, set[str]] = defaultdict(set)
         self._ready = False
+        self._late: defaultdict[str, deque[tuple[float, str]]] = defaultdict(lambda: deque(maxlen=LATE_UNITS))
         self._marks: dict[str, dict[tuple[str, str, int], int]] = {}
 
     async def apply(self, tenant: str, effects: Sequence[Effect]) -> list[Applied]:
         """Make effects durable, and only then the watermark; see the protocol, and commit.py for what is not atomic."""
         touched = touched_by(effects)
         async with self._turns[tenant]:
+            due = self._due(tenant)
+            touched.units |= due
+            touched.again |= due
             commit = await self._commit(tenant)
             models = await read_models(self._client, self._prefix, tenant)
             if models.active is None and any(effect.vectors is not None for effect in effects):
@@ -87,6 +96,8 @@ class WeaviateWriter:
             news = [known for key, known in state.events.items() if before.get(key) is not known]
             await self._records(tenant).put([records.event_record(tenant, known).stored() for known in news])
             await self._move(tenant, state.watermarks)
+            later = self._clock.monotonic() + LATE_S
+            self._late[tenant].extend((later, unit_id) for one in applied for unit_id in one.receipt.before)
         return applied
 
     async def known_vectors(self, model: str, tenant: str, content_keys: Collection[str]) -> dict[str, Vectors]:
@@ -111,9 +122,9 @@ class WeaviateWriter:
 
     async def coverage(self, tenant: str, model: str) -> Coverage:
         """Return how many texts lack a model's vectors; a text of several units lacks them while one of its units does."""
-        table = self._records(tenant)
-        texts = await table.groups(_TEXTS, "text", MANY)
-        lacking = await table.groups(every(_TEXTS, without("models", model)), "text", MANY)
+        found = await self._records(tenant).fetch(_TEXTS, ["text", "models"])
+        texts = {one.properties["text"] for one in found}
+        lacking = {one.properties["text"] for one in found if model not in (one.properties["models"] or ())}
         return Coverage(len(texts), len(lacking))
 
     async def texts_without(self, tenant: str, model: str, limit: int, after: str = "") -> list[Text]:
@@ -173,7 +184,7 @@ class WeaviateWriter:
         """Replace what is kept for the checked units, and move the watermark."""
         async with self._turns[tenant]:
             await self._commit(tenant)
-            new = await self._replace(tenant, checked, found, micros(recorded_at))
+            new = await self._replace(tenant, checked, found, micros(recorded_at), keep_standing=position is not None)
             if position is not None:
                 await self._move(tenant, {(CONTRADICTIONS, position.topic, position.partition): position.number})
         if not new:
@@ -194,9 +205,15 @@ class WeaviateWriter:
             return resolved
 
     async def save_job(self, tenant: str, job: Job) -> None:
-        """Keep a background job's state."""
+        """Keep a background job's state; one that is over stays as it ended."""
         await self._commit(tenant)
-        await self._records(tenant).put([records.job_record(tenant, job).stored()])
+        table = self._records(tenant)
+        going, over = (records.job_id(tenant, job.id, finished=finished) for finished in (False, True))
+        if await table.by_ids([over], ["kind"]):
+            return
+        await table.put([records.job_record(tenant, job).stored()])
+        if job.finished:
+            await table.delete([going])
 
     async def contributions(self, tenant: str) -> list[Contribution]:
         """Return everything the tenant contributes to the graph now."""
@@ -223,7 +240,15 @@ class WeaviateWriter:
         if not self._ready:
             await self._client.ensure(record_collection(self._prefix))
             self._ready = True
-        return Commit(self._client, self._prefix, self._records(tenant), tenant)
+        return Commit(self._client, self._prefix, self._records(tenant), tenant, self._scopes[tenant])
+
+    def _due(self, tenant: str) -> set[str]:
+        """Return units that were replaced or withdrawn a while ago: they are looked at once more with the next batch."""
+        late, now = self._late[tenant], self._clock.monotonic()
+        due: set[str] = set()
+        while late and late[0][0] <= now and len(due) < LATE_AT_ONCE:
+            due.add(late.popleft()[1])
+        return due
 
     async def _early(self, tenant: str) -> set[str]:
         """Return the units that came before any vectors: no model's collection was there for them, now there is one."""
@@ -244,9 +269,15 @@ class WeaviateWriter:
         marks.update(higher)
 
     async def _replace(
-        self, tenant: str, checked: Collection[str], found: Sequence[FoundContradiction], recorded: int
+        self,
+        tenant: str,
+        checked: Collection[str],
+        found: Sequence[FoundContradiction],
+        recorded: int,
+        *,
+        keep_standing: bool,
     ) -> set[str]:
-        """Write pairs and delete those that were not found again; return the ids of the new ones."""
+        """Write pairs and delete those that have fallen, or that were not found again; return the ids of the new ones."""
         table = self._records(tenant)
         there = await table.fetch_any(
             "keys", {records.pair_key(unit_id) for unit_id in checked}, ["body"], is_("kind", CONTRADICTION)
@@ -258,7 +289,12 @@ class WeaviateWriter:
             for pair in found
         ]
         await table.put([record.stored() for record in kept])
-        await table.delete({identity for identity, _, _ in known} - {record.id for record in kept})
+        standing: set[str] = set()
+        if keep_standing and known:
+            async with open_snapshot(self._client, self._prefix, tenant, self._clock) as snapshot:
+                standing = await snapshot.standing_pairs(checked)
+        gone = {identity for identity, pair, _ in known if pair.id not in standing}
+        await table.delete(gone - {record.id for record in kept})
         return {pair.id for pair in found if (pair.id, pair.revisions) not in before}
 
     async def _drop_vectors(self, tenant: str, model: str, limit: int) -> int:

@@ -1,0 +1,230 @@
+"""What a log that is Kafka remembers and how it reads its records: pure rules, no broker."""
+
+from datetime import UTC, datetime, timedelta
+
+import orjson
+import pytest
+
+from schemas.commands import Command, Replay
+from schemas.events import parse_event
+from schemas.positions import Position
+from schemas.status import DeadLetter, LetterMark, LetterState
+from shared.kafka_reading import Kept
+from shared.letter_records import letter_of, letter_record, mark_record
+from shared.letters import LetterFilter
+from shared.log import BULK, EVENTS, LogRecord
+from shared.logs.kafka_records import ORIGIN_REVISION, as_log_record, implied_revision, recorded_at, revision_in
+from shared.logs.kafka_shelves import CommandShelf, LetterShelf
+from shared.logs.kafka_tail import Tail
+
+NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
+NOON_MS = int(NOON.timestamp() * 1000)
+
+
+def kept(value: bytes | None, *, offset: int = 5, headers: tuple[tuple[str, bytes], ...] = ()) -> Kept:
+    return Kept("x.cortex.events", 2, offset, NOON_MS, b"acme/u1", value, headers)
+
+
+def event(**given: object) -> dict:
+    unit = {"id": "u1", "text": "Text.", "type": "context", "scope": {"level": "team", "entity_id": "core"}}
+    return {
+        "specversion": "1.0",
+        "type": "unit.asserted",
+        "id": "e1",
+        "source": "wiki",
+        "tenant": "acme",
+        "data": unit,
+        **given,
+    }
+
+
+# revisions
+
+
+def test_what_was_appended_later_counts_as_more_whichever_topic_it_came_through():
+    assert implied_revision(NOON_MS, 900) < implied_revision(NOON_MS + 1, 3)
+
+
+def test_within_one_millisecond_the_offset_decides():
+    assert implied_revision(NOON_MS, 7) < implied_revision(NOON_MS, 8)
+
+
+def test_an_implied_revision_is_one_that_json_can_hold_for_two_centuries():
+    far = datetime(2247, 1, 1, tzinfo=UTC)
+    assert implied_revision(int(far.timestamp() * 1000), 1023) < 2**53
+
+
+def test_an_event_that_comes_again_counts_as_what_it_was_first():
+    assert revision_in({ORIGIN_REVISION: b"77"}, NOON_MS, 5) == 77
+
+
+@pytest.mark.parametrize("odd", [b"", b"-1", b"seven", b"9" * 40, "٣".encode()])
+def test_an_origin_that_is_no_number_is_not_believed(odd: bytes):
+    assert revision_in({ORIGIN_REVISION: odd}, NOON_MS, 5) == implied_revision(NOON_MS, 5)
+
+
+def test_a_record_says_when_it_was_appended():
+    assert recorded_at(NOON_MS) == NOON
+
+
+# records
+
+
+def test_a_record_is_read_as_the_event_that_it_carries():
+    record = as_log_record(kept(orjson.dumps(event())), "log-1", "x.")
+    assert record is not None
+    assert record.position == Position(log="log-1", topic="cortex.events", partition=2, number=5)
+    assert (record.tenant, record.source, record.event_id, record.recorded_at) == ("acme", "wiki", "e1", NOON)
+    assert record.revision == implied_revision(NOON_MS, 5)
+
+
+def test_in_the_binary_mode_the_attributes_stand_in_headers():
+    headers = (("ce_tenant", b"acme"), ("ce_source", b"wiki"), ("ce_id", b"e9"))
+    record = as_log_record(kept(b'{"id": "u1"}', headers=headers), "log-1", "x.")
+    assert record is not None
+    assert (record.tenant, record.event_id) == ("acme", "e9")
+
+
+def test_in_the_binary_mode_the_body_is_put_together_as_the_structured_one():
+    headers = (("ce_specversion", b"1.0"), ("ce_tenant", b"acme"), ("ce_source", b"wiki"), ("ce_id", b"e9"))
+    record = as_log_record(kept(b'{"id": "u1"}', headers=headers), "log-1", "x.")
+    assert record is not None
+    said = {"specversion": "1.0", "tenant": "acme", "source": "wiki", "id": "e9", "data": {"id": "u1"}}
+    assert orjson.loads(record.body) == said
+
+
+@pytest.mark.parametrize("value", [None, b"", b"not JSON", b"[1]", b'{"id": 5}', orjson.dumps(event(tenant=None))])
+def test_what_names_no_event_is_not_one(value: bytes | None):
+    assert as_log_record(kept(value), "log-1", "x.") is None
+
+
+# the tail
+
+
+def logged(
+    number: int, *, tenant: str = "acme", topic: str = EVENTS, source: str = "wiki", name: str = ""
+) -> LogRecord:
+    position = Position(log="log-1", topic=topic, partition=0, number=number)
+    return LogRecord(position, NOON, tenant, source, name or f"e{number}", "key", b"body")
+
+
+def tail(*records: LogRecord, entries: int = 100, begun: int = 0) -> Tail:
+    made = Tail(entries)
+    for topic in (EVENTS, BULK):
+        made.begin((topic, 0), begun)
+    for record in records:
+        made.add(record)
+    return made
+
+
+def test_lag_counts_a_tenants_own_events_above_its_watermark():
+    known = tail(logged(0), logged(1, tenant="other"), logged(2), logged(3), logged(0, topic=BULK))
+    assert known.pending("acme", {(EVENTS, 0): 0}) == {(EVENTS, 0): 2, (BULK, 0): 1}
+
+
+def test_a_tenant_without_a_watermark_has_all_its_events_before_it():
+    assert tail(logged(0), logged(1)).pending("acme", {}) == {(EVENTS, 0): 2}
+
+
+def test_a_quiet_tenant_whose_watermark_is_far_back_has_no_lag():
+    known = tail(logged(1_000, tenant="busy"), begun=1_000)
+    assert known.pending("quiet", {(EVENTS, 0): 3}) == {(EVENTS, 0): 0}
+
+
+def test_of_a_backlog_longer_than_memory_only_the_offsets_are_known():
+    known = tail(*(logged(number) for number in range(10)), entries=4)
+    assert known.pending("acme", {(EVENTS, 0): -1}) == {(EVENTS, 0): 10}
+    assert known.find("acme", "e2", None) == []
+    assert [record.position.number for record in known.find("acme", "e8", None)] == [8]
+
+
+def test_an_event_is_found_by_its_id_once_a_source():
+    known = tail(logged(0, name="e1"), logged(1, name="e1"), logged(2, name="e1", source="chat"))
+    assert [(r.source, r.position.number) for r in known.find("acme", "e1", None)] == [("wiki", 0), ("chat", 2)]
+    assert [r.source for r in known.find("acme", "e1", "chat")] == ["chat"]
+    assert known.find("other", "e1", None) == [], "no tenant sees another's"
+
+
+def test_what_is_stored_need_not_be_counted_again():
+    known = tail(logged(0), logged(1), logged(2))
+    known.through("acme", {(EVENTS, 0): 1})
+    assert known.pending("acme", {(EVENTS, 0): 1}) == {(EVENTS, 0): 1}
+
+
+# dead letters
+
+
+def letter(name: str = "l1", *, minute: int = 0, tenant: str | None = "acme", **given: object) -> DeadLetter:
+    fields = {
+        "id": name, "stage": "embed", "cause": "invalid-input", "detail": "data.text: empty — not «text»", "attempts": 2,
+        "topic": EVENTS, "partition": 1, "offset": 9, "tenant": tenant, "event_id": "e1", "event_source": "wiki",
+        "failed_at": NOON + timedelta(minutes=minute), "body": b"\xff\x00", "headers": (("odd", b"\xff"),), "key": b"acme/u1",
+    }  # fmt: skip
+    return DeadLetter.model_validate(fields | given)
+
+
+@pytest.mark.parametrize(
+    "sent", [letter(), letter(tenant=None), letter(key=None, headers=()), letter(revision=2**52), letter(event_id=None)]
+)
+def test_a_letter_is_read_from_its_topic_as_it_was_written(sent: DeadLetter):
+    record = letter_record(sent)
+    assert letter_of(record.key, record.value, record.headers) == sent.model_copy(update={"key": sent.key or b"l1"})
+
+
+def test_a_mark_is_read_as_it_was_written():
+    mark = LetterMark(state=LetterState.DISCARDED, by="person-ana", at=NOON)
+    record = mark_record(letter(), mark)
+    assert letter_of(record.key, record.value, record.headers) == ("l1", mark)
+
+
+@pytest.mark.parametrize("headers", [(), (("cortex-letter-id", b"l1"),), (("cortex-letter-mark", b"{}"),)])
+def test_what_is_no_letter_is_passed_over(headers):
+    assert letter_of(b"key", b"value", headers) is None
+
+
+def test_a_letter_that_was_marked_shows_it_and_one_that_fails_again_is_open():
+    shelf = LetterShelf()
+    shelf.take(letter())
+    shelf.take(("l1", LetterMark(state=LetterState.REPLAYED, by="ana", at=NOON)))
+    known = shelf.get("l1")
+    assert known is not None
+    assert (known.state, known.resolved_by) == (LetterState.REPLAYED, "ana")
+    shelf.take(letter(minute=5))
+    again = shelf.get("l1")
+    assert again is not None
+    assert (again.state, again.attempts) == (LetterState.OPEN, 4)
+
+
+def test_letters_are_listed_newest_first_page_by_page_and_not_beyond_thirty_days():
+    shelf = LetterShelf()
+    for number in range(4):
+        shelf.take(letter(f"l{number}", minute=number))
+    page = shelf.listed(LetterFilter(tenant="acme"), 2, None, NOON)
+    assert [one.id for one in page] == ["l3", "l2"]
+    assert [one.id for one in shelf.listed(LetterFilter(), 9, "l2", NOON)] == ["l1", "l0"]
+    assert shelf.listed(LetterFilter(), 9, "gone", NOON) == []
+    assert shelf.listed(LetterFilter(tenant="other"), 9, None, NOON) == []
+    assert shelf.listed(LetterFilter(), 9, None, NOON + timedelta(days=31)) == []
+
+
+# commands
+
+
+def command(name: str, tenant: str = "acme", minute: int = 0) -> Command:
+    at = NOON + timedelta(minutes=minute)
+    return Command(id=name, tenant=tenant, requested_by="ana", requested_at=at, order=Replay())
+
+
+def test_of_one_command_id_the_first_counts():
+    shelf = CommandShelf()
+    assert shelf.put(command("c1"))
+    assert not shelf.put(command("c1", minute=1))
+    assert shelf.put(command("c1", tenant="other"))
+    shelf.take(command("c2", minute=2).model_dump_json().encode())
+    shelf.take(b"not a command")
+    assert [one.id for one in shelf.listed("acme", None, 10)] == ["c2", "c1"]
+    assert [one.tenant for one in shelf.listed("other", "c1", 10)] == ["other"]
+
+
+def test_the_event_in_these_tests_is_one():
+    assert parse_event(event()).key == "acme/u1"
