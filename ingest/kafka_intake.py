@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ingest.intake import Foreign, Place
-from schemas.positions import Position
-from shared.binary_mode import KAFKA_PREFIX, is_binary, kafka_content_type
-from shared.kafka import Outgoing, Publisher, Record
 from ingest.letters import identity_in
-from shared.logs.kafka_records import recorded_at, revision_in
+from schemas.positions import Position
+from shared.kafka import Outgoing, Publisher, Record
+from shared.logs.kafka_records import recorded_in, revision_in
 from shared.partitioner import partition_of
 
 
@@ -29,16 +28,16 @@ class KafkaIntake:
         """Return where the record's event stands, None for a stray. ``key`` None: it is unreadable, and stays here."""
         if key is not None and partition_of(key.encode(), self._partitions) != record.partition:
             return None
-        timestamp_ms = int(getattr(record, "timestamp", 0) or 0)
+        timestamp_ms, headers = int(getattr(record, "timestamp", 0) or 0), dict(record.headers)
         tenant, source, event_id = identity_in(value)
         topic = record.topic.removeprefix(self._prefix)
         return Place(
             Position(log=self._log_id, topic=topic, partition=record.partition, number=record.offset),
-            recorded_at(timestamp_ms),
+            recorded_in(headers, timestamp_ms),
             tenant,
             source,
             event_id,
-            revision_in(dict(record.headers), timestamp_ms, record.offset),
+            revision_in(headers, timestamp_ms, record.offset),
         )
 
     async def accept(self, foreign: Sequence[Foreign], topic: str) -> None:
@@ -50,8 +49,3 @@ class KafkaIntake:
             body = bytes(record.value or b"")
             messages.append((partition_of(key, self._partitions), Outgoing(key, body, headers)))
         await self._publisher.send(topic.removeprefix(self._prefix), messages)
-
-
-def is_structured(record: Record) -> bool:
-    """Whether a record's value is the whole event, and not its data alone with the attributes in headers."""
-    return not is_binary((name for name, _ in record.headers), kafka_content_type(record.headers), KAFKA_PREFIX)

@@ -59,8 +59,8 @@ class EndpointServer:
     async def embed(self, request: Request) -> Response:
         body = await request.json()
         self.asked.append(body)
-        while self.hanging or self.served[body["model"]] >= self.held_after.get(body["model"], NEVER):
-            await asyncio.sleep(0.005)  # released by another thread, which sets no event of this loop
+        while self.hanging or self.served[body["model"]] >= self.held_after.get(body["model"], NEVER):  # noqa: ASYNC110 - released by another thread, which sets no event
+            await asyncio.sleep(0.005)
         if self.key is not None and request.headers.get("authorization") != f"Bearer {self.key}":
             return JSONResponse({"error": {"message": "wrong key"}}, 401)
         if self.answers:

@@ -2,13 +2,12 @@
 
 import asyncio
 import json
-import sys
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 from compose.cli import exits
+from compose.cli.progress_line import ProgressLine
 from compose.cli.read_settings import read_settings
 from compose.local.folder import release
 from compose.moving.exporting import export_events
@@ -22,7 +21,9 @@ def run_export(target: str, *, tenant: str | None, data_dir: str, as_json: bool)
     """Export the log."""
     settings = read_settings({"data_dir": Path(data_dir)})
     begun = time.monotonic()
-    manifest = asyncio.run(_export(settings, Path(target), tenant, quiet=as_json))
+    line = ProgressLine(quiet=as_json)
+    manifest = asyncio.run(_export(settings, Path(target), tenant, line))
+    line.clear()
     if as_json:
         print(manifest.model_dump_json())
         return exits.OK
@@ -38,7 +39,9 @@ def run_import(source: str, *, tenant_map: tuple[str, ...], data_dir: str, as_js
     """Import an export."""
     settings = read_settings({"data_dir": Path(data_dir)})
     tenants = read_tenant_map(tenant_map)
-    done = asyncio.run(_import(settings, Path(source), tenants, quiet=as_json))
+    line = ProgressLine(quiet=as_json)
+    done = asyncio.run(_import(settings, Path(source), tenants, line))
+    line.clear()
     if as_json:
         print(json.dumps(vars(done)))
         return exits.OK
@@ -55,7 +58,7 @@ def run_import(source: str, *, tenant_map: tuple[str, ...], data_dir: str, as_js
     return exits.OK
 
 
-async def _export(settings: Settings, target: Path, tenant: str | None, *, quiet: bool) -> ExportManifest:
+async def _export(settings: Settings, target: Path, tenant: str | None, line: ProgressLine) -> ExportManifest:
     async with open_log(settings) as log:
         return await export_events(
             log,
@@ -63,25 +66,17 @@ async def _export(settings: Settings, target: Path, tenant: str | None, *, quiet
             tenant=tenant,
             release=release(),
             now=datetime.now(UTC),
-            on_progress=_progress("events written", quiet=quiet),
+            on_progress=lambda count: line.tell(f"{count} events written"),
         )
 
 
-async def _import(settings: Settings, source: Path, tenants: dict[str, str], *, quiet: bool) -> Imported:
-    checked = await asyncio.to_thread(check_export, source, _progress("events checked", quiet=quiet))
+async def _import(settings: Settings, source: Path, tenants: dict[str, str], line: ProgressLine) -> Imported:
+    checked = await asyncio.to_thread(check_export, source, lambda count: line.tell(f"{count} events checked"))
     async with open_log(settings) as log:
         return await import_events(
             log,
             checked,
             imports_in(settings.data_dir),
             tenants=tenants,
-            on_progress=_progress("events taken in", quiet=quiet),
+            on_progress=lambda count: line.tell(f"{count} events taken in"),
         )
-
-
-def _progress(what: str, *, quiet: bool) -> Callable[[int], None]:
-    def tell(count: int) -> None:
-        if not quiet and sys.stderr.isatty():
-            sys.stderr.write(f"\r· {count} {what}\x1b[K")
-
-    return tell

@@ -3,13 +3,13 @@
 import asyncio
 import json
 import os
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from compose.cli import exits
+from compose.cli.progress_line import ProgressLine
 from compose.cli.read_settings import read_settings
 from compose.moving.rebuilding import Rebuilt, drop_old, replace_store, verify_store
 from ingest.verify import Difference
@@ -32,15 +32,17 @@ def run_rebuild(
     if replace and tenant is not None:
         raise InvalidInput("--replace takes every tenant: all of them are in the folder that is replaced.")
     settings = read_settings({"data_dir": Path(data_dir)})
-    progress = _progress(quiet=as_json)
+    line = ProgressLine(quiet=as_json)
     code = exits.OK
     if verify:
         os.nice(NICENESS)
         kept = None if keep is None else Path(keep)
-        rebuilt = asyncio.run(verify_store(settings, tenant=tenant, keep=kept, on_progress=progress))
+        rebuilt = asyncio.run(verify_store(settings, tenant=tenant, keep=kept, on_progress=line.tell))
+        line.clear()
         code = tell_rebuilt(rebuilt, "rebuilt", as_json=as_json)
     elif replace:
-        rebuilt = asyncio.run(replace_store(settings, datetime.now(UTC), progress))
+        rebuilt = asyncio.run(replace_store(settings, datetime.now(UTC), line.tell))
+        line.clear()
         code = tell_rebuilt(rebuilt, "rebuilt", as_json=as_json)
     if drop_old:
         _drop_old(Path(data_dir), as_json=as_json)
@@ -53,7 +55,9 @@ def run_migrate(to: str, *, tenant: str | None, data_dir: str, as_json: bool) ->
 
     settings = read_settings({"data_dir": Path(data_dir)})
     os.nice(NICENESS)
-    migrated = asyncio.run(migrate_store(settings, to, tenant=tenant, on_progress=_progress(quiet=as_json)))
+    line = ProgressLine(quiet=as_json)
+    migrated = asyncio.run(migrate_store(settings, to, tenant=tenant, on_progress=line.tell))
+    line.clear()
     code = tell_rebuilt(migrated, to, as_json=as_json)
     if not as_json and code == exits.OK:
         print(
@@ -135,11 +139,3 @@ def _drop_old(data_dir: Path, *, as_json: bool) -> None:
     for name in drop_old(data_dir):
         if not as_json:
             print(f"deleted {name}")
-
-
-def _progress(*, quiet: bool) -> Callable[[str], None]:
-    def tell(what: str) -> None:
-        if not quiet and sys.stderr.isatty():
-            sys.stderr.write(f"\r· {what}\x1b[K")
-
-    return tell

@@ -47,6 +47,8 @@ async def run_member(settings: Settings) -> None:
             return
         log = opening.result()
         stack.push_async_callback(log.close)
+        following = asyncio.create_task(log.follow(events=False), name="log")  # letters, for who replays them
+        stack.push_async_callback(_end, following)
         embedders = await Catalogue.open(settings, settings.embed_threads)
         stack.push_async_callback(embedders.close)
         make = await pipelines(settings, settings.kafka_bootstrap, log, embedders, clock, health, stack)
@@ -56,7 +58,7 @@ async def run_member(settings: Settings) -> None:
             try:
                 await pipeline.start()
                 _log.info("member.running")
-                await _either(pipeline.failed, stop)
+                await _either(pipeline.failed, stop, following)
             except LogUnavailable as error:
                 _log.warning("member.waits", cause=str(error))
             finally:
@@ -67,6 +69,11 @@ async def run_member(settings: Settings) -> None:
             if wait_s is None:
                 raise NotReady("The pipeline failed too often; its log says why.")
             await _until(stop, wait_s)
+
+
+async def _end(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def _open_log(settings: Settings, clock: SystemClock, ledger: KnowledgeReader) -> KafkaLog:
@@ -98,10 +105,13 @@ async def _first(task: "asyncio.Task[KafkaLog]", stop: asyncio.Event) -> KafkaLo
         await asyncio.gather(stopping, return_exceptions=True)
 
 
-async def _either(one: asyncio.Event, other: asyncio.Event) -> None:
+async def _either(one: asyncio.Event, other: asyncio.Event, beside: "asyncio.Task[None]") -> None:
+    """Wait for one of the events; raises what the task beside them has died of."""
     waits = {asyncio.create_task(one.wait()), asyncio.create_task(other.wait())}
     try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({*waits, beside}, return_when=asyncio.FIRST_COMPLETED)
+        if beside.done():
+            beside.result()
     finally:
         for wait in waits:
             wait.cancel()

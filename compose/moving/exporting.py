@@ -55,6 +55,11 @@ class Exporter:
         going_on = known and known.model_copy(update={"complete": False, "made_at": manifest.made_at})
         return cls(folder, going_on or manifest, events=events, size=size)
 
+    @property
+    def written(self) -> int:
+        """Events in all files, the one in hand included."""
+        return self.manifest.events + self._tenants.total()
+
     def is_due(self, record: LogRecord) -> bool:
         """Whether an event is not in a complete file yet."""
         return record.position.number > self.manifest.reached.get(_place(record), -1)
@@ -135,7 +140,7 @@ async def export_events(
             for record in page:
                 if exporter.is_due(record):
                     exporter.add(record, discarded=record.position in discarded)
-            on_progress(exporter.manifest.events)
+            on_progress(exporter.written)
         return exporter.finish()
     finally:
         exporter.close()

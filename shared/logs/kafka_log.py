@@ -207,12 +207,15 @@ class KafkaLog:
         self._letters.take((letter_id, mark))
         return True
 
-    async def follow(self) -> None:
-        """Keep the tail and the dead letters up to date, until cancelled; reconnects by itself."""
+    async def follow(self, *, events: bool = True) -> None:
+        """Keep what is remembered of the topics up to date, until cancelled; reconnects by itself.
+
+        ``events`` False: only dead letters and commands, for a process that asks for no lag and no event by its id.
+        """
         wait_s = BACKOFF_S[0]
         while True:
             try:
-                await self._follow()
+                await self._follow(LOG_TOPICS if events else ())
             except LogUnavailable as error:
                 _log.info("kafka_log.disconnected", cause=str(error))
                 await asyncio.sleep(wait_s)
@@ -226,8 +229,8 @@ class KafkaLog:
             await self._fetcher.close()
         await self._publisher.close()
 
-    async def _follow(self) -> None:
-        topics = [topic_name(self._prefix, topic) for topic in (*LOG_TOPICS, DEAD_LETTERS, COMMANDS)]
+    async def _follow(self, events: Sequence[str]) -> None:
+        topics = [topic_name(self._prefix, topic) for topic in (*events, DEAD_LETTERS, COMMANDS)]
         async with await PartitionReader.open(self._bootstrap, topics) as reader:
             bounds = await reader.bounds()
             starts = await self._starts(bounds)

@@ -34,12 +34,23 @@ def implied_revision(timestamp_ms: int, offset: int) -> int:
     return (max(timestamp_ms, 0) << _OFFSET_BITS) | (offset & ((1 << _OFFSET_BITS) - 1))
 
 
+def recorded_in(headers: dict[str, bytes], timestamp_ms: int) -> datetime:
+    """Return when a record's event was recorded: when it was first, for one that comes again."""
+    first = _first_revision(headers)
+    if first is None or ORIGIN not in headers:
+        return recorded_at(timestamp_ms)
+    return recorded_at(min(first >> _OFFSET_BITS, timestamp_ms))
+
+
 def revision_in(headers: dict[str, bytes], timestamp_ms: int, offset: int) -> int:
     """Return what a record's event counts as: what it was first, for one that comes again."""
+    first = _first_revision(headers)
+    return implied_revision(timestamp_ms, offset) if first is None else first
+
+
+def _first_revision(headers: dict[str, bytes]) -> int | None:
     first = headers.get(ORIGIN_REVISION, b"")
-    if first.isdigit() and len(first) <= _DIGITS:
-        return int(first)
-    return implied_revision(timestamp_ms, offset)
+    return int(first) if first.isdigit() and len(first) <= _DIGITS else None
 
 
 def as_log_record(record: Kept, log_id: str, prefix: str) -> LogRecord | None:
@@ -59,7 +70,7 @@ def as_log_record(record: Kept, log_id: str, prefix: str) -> LogRecord | None:
     topic = record.topic.removeprefix(prefix)
     return LogRecord(
         position=Position(log=log_id, topic=topic, partition=record.partition, number=record.offset),
-        recorded_at=recorded_at(record.timestamp_ms),
+        recorded_at=recorded_in(headers, record.timestamp_ms),
         tenant=tenant,
         source=source,
         event_id=event_id,

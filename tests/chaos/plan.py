@@ -96,9 +96,9 @@ class _Things:
         if self._chance.random() < 0.3:
             self._chance.shuffle(revisions)
         retracted = revisions[-1] if len(revisions) > 1 and self._chance.random() < 0.3 else None
-        said = []
+        said, name = [], self._name()
         for revision in revisions:
-            text = f"Parcel {self._number} waits on shelf {revision * 7 + self._number % 5}."
+            text = f"{name} waits on shelf {revision * 7}."
             if revision == retracted:
                 said.append(self._retraction(tenant, unit_id, revision))
                 continue
@@ -108,13 +108,14 @@ class _Things:
         if highest == retracted:
             self._plan.gone[tenant].add(unit_id)
         else:
-            self._plan.live[tenant][unit_id] = f"Parcel {self._number} waits on shelf {highest * 7 + self._number % 5}."
+            self._plan.live[tenant][unit_id] = f"{name} waits on shelf {highest * 7}."
         return [said]
 
     def _unnumbered(self, tenant: str) -> list[list[Said]]:
         """Statements whose place in the log counts."""
         unit_id, count = f"loose-{self._number}", self._chance.randint(1, 4)
-        texts = [f"Crate {self._number} was weighed and has {number + 20} kilograms." for number in range(count)]
+        name = self._name()
+        texts = [f"{name} was weighed and has {number + 20} kilograms." for number in range(count)]
         said = [self._assertion(tenant, unit_id, text, event_id=f"{unit_id}@{n}") for n, text in enumerate(texts)]
         if count > 1 and self._chance.random() < 0.2:
             said.append(self._retraction(tenant, unit_id, None))
@@ -127,9 +128,10 @@ class _Things:
         """One or two revisions; the second is shorter, so that the first leaves a tail to be removed."""
         document_id, parts = f"document-{self._number}", self._chance.randint(2, 6)
         said: list[Said] = []
+        name = self._name()
         for revision in range(1, self._chance.randint(1, 2) + 1):
             count = parts if revision == 1 else max(1, parts - 2)
-            texts = [f"Chapter {n} of manual {self._number} in print {revision}." for n in range(count)]
+            texts = [f"{name} is told of by page {n} in print {revision}." for n in range(count)]
             given = [
                 self._assertion(
                     tenant,
@@ -198,15 +200,16 @@ class _Things:
 
     def _said_by_many(self, tenant: str) -> list[list[Said]]:
         """One text by two or three sources."""
-        threads, text = [], f"The gate {self._number} closes at {self._number % 12 + 8} o'clock."
+        threads, text = [], f"{self._name()} closes at {self._number % 12 + 8} o'clock."
         for n, source in enumerate(SOURCES[: self._chance.randint(2, 3)]):
             threads.append([self._assertion(tenant, f"gate-{self._number}-{n}", text, revision=1, source=source)])
             self._plan.live[tenant][f"gate-{self._number}-{n}"] = text
         return threads
 
     def _name(self) -> str:
+        """Draw a name that hardly anything else has: units that share one are compared with each other, each with each."""
         letters = "".join(self._chance.choice(CONSONANTS) + self._chance.choice(VOWELS) for _ in range(4))
-        return f"{letters.capitalize()} Gateway"
+        return letters.capitalize()
 
     def _declared(self, tenant: str, entity_id: str, name: str, aliases: Sequence[str], revision: int) -> Said:
         data = {"id": entity_id, "type": "system", "name": name, "aliases": aliases, "revision": revision}

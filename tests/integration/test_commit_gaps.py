@@ -30,9 +30,8 @@ from shared.kafka import (
     partition_of,
 )
 from shared.news import START
-from tests.conftest import BROKER
 from tests.integration.conftest import BrokerProcess
-from tests.integration.ingesting import Rig, as_bytes, asserted, read, retracted, until
+from tests.integration.ingesting import Rig, as_bytes, asserted, read, retracted
 from tests.integration.ordering import job_of, over, reindex
 
 pytestmark = [pytest.mark.integration, pytest.mark.anyio, pytest.mark.timeout(240)]
@@ -283,7 +282,7 @@ async def test_a_kill_in_any_gap_of_a_command_lets_it_go_on_and_end_once(
 ):
     """The events are handled first, undisturbed; the gaps are those of a job that resolves them anew."""
     async with AsyncExitStack() as stack:
-        calm, cases = await _installed({name: _nothing_yet for name in JOBS}, broker, prefix, tmp_path, stack)
+        calm, cases = await _installed(dict.fromkeys(JOBS, _nothing_yet), broker, prefix, tmp_path, stack)
         everyone = [calm, *(case.rig for case in cases)]
         for rig in everyone:
             await rig.log.append([_same(event, number) for number, event in enumerate(EVENTS_SAID)])

@@ -312,6 +312,7 @@ async def test_a_server_killed_in_the_middle_of_writes_loses_nothing_that_comes_
                 await asyncio.wait([writing], timeout=0.01)
                 await server.kill()
                 await asyncio.wait([writing])
+                assert isinstance(writing.exception(), StoreUnavailable | None)
                 await server.start()
                 await _until_applied(opened.writer, batch)
             else:

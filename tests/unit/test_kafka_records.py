@@ -13,7 +13,15 @@ from shared.kafka_reading import Kept
 from shared.letter_records import letter_of, letter_record, mark_record
 from shared.letters import LetterFilter
 from shared.log import BULK, EVENTS, LogRecord
-from shared.logs.kafka_records import ORIGIN_REVISION, as_log_record, implied_revision, recorded_at, revision_in
+from shared.logs.kafka_records import (
+    ORIGIN,
+    ORIGIN_REVISION,
+    as_log_record,
+    implied_revision,
+    recorded_at,
+    recorded_in,
+    revision_in,
+)
 from shared.logs.kafka_shelves import CommandShelf, LetterShelf
 from shared.logs.kafka_tail import Tail
 
@@ -61,6 +69,18 @@ def test_an_event_that_comes_again_counts_as_what_it_was_first():
 @pytest.mark.parametrize("odd", [b"", b"-1", b"seven", b"9" * 40, "٣".encode()])
 def test_an_origin_that_is_no_number_is_not_believed(odd: bytes):
     assert revision_in({ORIGIN_REVISION: odd}, NOON_MS, 5) == implied_revision(NOON_MS, 5)
+
+
+def test_an_event_that_comes_again_was_recorded_when_it_was_first():
+    first = implied_revision(NOON_MS, 5)
+    headers = {ORIGIN: b"token", ORIGIN_REVISION: str(first).encode()}
+    assert recorded_in(headers, NOON_MS + 60_000) == NOON
+    assert recorded_in({ORIGIN_REVISION: str(first).encode()}, NOON_MS + 60_000) == recorded_at(NOON_MS + 60_000)
+
+
+def test_nothing_is_recorded_later_than_its_broker_says():
+    far = implied_revision(NOON_MS + 10**9, 5)
+    assert recorded_in({ORIGIN: b"token", ORIGIN_REVISION: str(far).encode()}, NOON_MS) == NOON
 
 
 def test_a_record_says_when_it_was_appended():

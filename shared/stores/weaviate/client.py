@@ -28,7 +28,7 @@ from shared.stores.weaviate.schema import Index
 Value = TypeVar("Value")
 
 ANSWER_S = 10.0
-"""Longest wait for a read: at 100,000 units the slowest takes a tenth of it."""
+"""Longest wait for a read of the writer: a page of the largest units takes a tenth of it."""
 WRITE_S = 60.0
 """Longest wait for a batch, whose vectors are indexed before it is answered."""
 

@@ -11,6 +11,9 @@ from shared.stores.weaviate.search import TermCounts
 from shared.stores.weaviate.snapshot import WeaviateSnapshot
 from shared.stores.weaviate.table import Table
 
+ANSWER_S = 5.0
+"""Longest wait for one read. Refused connections are tried again by the client within it, 1 s and 2 s apart."""
+
 
 class WeaviateReader:
     """Reads what `WeaviateWriter`s wrote. ``clock`` tells which relations and pairs still hold."""
@@ -23,8 +26,9 @@ class WeaviateReader:
         clock: Clock | None = None,
         prefix: str = PREFIX,
         consistency: str = "QUORUM",
+        answer_s: float = ANSWER_S,
     ) -> None:
-        self._client = Client(url, grpc, consistency=consistency)
+        self._client = Client(url, grpc, consistency=consistency, answer_s=answer_s)
         self._clock = clock or SystemClock()
         self._prefix = prefix
         self._counts = TermCounts(self._clock)

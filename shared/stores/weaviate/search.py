@@ -136,37 +136,64 @@ async def by_nearness(table: Table, query: Vector, where: Condition, limit: int)
 
 async def by_time(table: Table, where: Condition, limit: int, *, oldest_first: bool) -> list[PassageHit]:
     """Return passages by the time of their newest (or oldest) unit that passes. ``score``: seconds since 1970."""
-    order = [("moment", oldest_first), ("unit_id", True)]
-    found = await _first_of_each(table, every(where, FIRST_CHUNK), order, limit)
+    found = await _first_of_each(table, every(where, FIRST_CHUNK), limit, oldest_first=oldest_first)
     units = await passing_units(table, found, where)
     return [PassageHit(pid, moment / 1e6, units[pid]) for pid, moment in found.items() if pid in units]
 
 
 async def about(table: Table, key: str, where: Condition, limit: int) -> dict[int, float]:
     """Return passages about a key before those that mention it, each with its score, newest first."""
-    order = [("moment", False), ("unit_id", True)]
-    found = dict.fromkeys(
-        await _first_of_each(table, every(where, FIRST_CHUNK, is_("subjects", key)), order, limit), ABOUT
-    )
+    subjects = await _first_of_each(table, every(where, FIRST_CHUNK, is_("subjects", key)), limit)
+    found = dict.fromkeys(subjects, ABOUT)
     if len(found) < limit:
-        mentioned = await _first_of_each(table, every(where, FIRST_CHUNK, is_("keys", key)), order, limit)
-        for pid in mentioned:
+        for pid in await _first_of_each(table, every(where, FIRST_CHUNK, is_("keys", key)), limit):
             found.setdefault(pid, MENTIONED)
     return dict(list(found.items())[:limit])
 
 
-async def _first_of_each(
-    table: Table, where: Condition, order: Sequence[tuple[str, bool]], limit: int
-) -> dict[int, int]:
-    """Return the first passages in an order of units, each with its first unit's moment."""
-    count = limit + MARGIN
+async def newest(table: Table, where: Condition, names: Sequence[str], limit: int) -> list[Stored]:
+    """Return up to ``limit`` units by moment, newest first, ties by id."""
+    found = await _in_time(table, where, names, limit, lambda rows: len(rows) >= limit)
+    return found[: max(limit, 0)]
+
+
+async def _first_of_each(table: Table, where: Condition, limit: int, *, oldest_first: bool = False) -> dict[int, int]:
+    """Return the first passages in the order of time of their units, each with its first unit's moment."""
+
+    def first(rows: Sequence[Stored]) -> dict[int, int]:
+        found: dict[int, int] = {}
+        for one in rows:
+            found.setdefault(int(one.properties["pid"]), int(one.properties["moment"]))
+        return found
+
+    rows = await _in_time(table, where, HIT, limit, lambda rows: len(first(rows)) >= limit, oldest_first=oldest_first)
+    return dict(list(first(rows).items())[: max(limit, 0)])
+
+
+async def _in_time(  # noqa: PLR0917 - a search, and when there is enough of it
+    table: Table,
+    where: Condition,
+    names: Sequence[str],
+    limit: int,
+    enough: Callable[[list[Stored]], bool],
+    *,
+    oldest_first: bool = False,
+) -> list[Stored]:
+    """Return units by moment, ties by id, until there are enough.
+
+    Weaviate sorts by one property from its index, but by two it reads every object (at 6,000 units 3 and 690 ms): ties are
+    put in order here, and the last moment that was read is left out, for there may be more of it.
+    """
+    sign, count = 1 if oldest_first else -1, limit + MARGIN
+    wanted = tuple(dict.fromkeys((*names, "moment", "unit_id")))
     while True:
-        found = await table.page(where, HIT, limit=count, order=order)
-        first: dict[int, int] = {}
-        for one in found:
-            first.setdefault(int(one.properties["pid"]), int(one.properties["moment"]))
-        if len(first) >= limit or len(found) < count or count >= MOST:
-            return dict(list(first.items())[: max(limit, 0)])
+        found = await table.page(where, wanted, limit=count, order=[("moment", oldest_first)])
+        rows = sorted(found, key=lambda one: (sign * int(one.properties["moment"]), one.properties["unit_id"]))
+        if len(found) < count or count >= MOST:
+            return rows
+        settled = [one for one in rows if one.properties["moment"] != rows[-1].properties["moment"]]
+        if enough(settled):
+            return settled
         count = min(count * GROWTH, MOST)
 
 

@@ -169,9 +169,8 @@ class WeaviateSnapshot:
         """Return the newest units of any key."""
         if self._live is None or not keys or limit < 1:
             return []
-        order = [("moment", False), ("unit_id", True)]
         where = every(one_of("keys", sorted(keys)), FIRST_CHUNK)
-        found = await self._live.page(where, ("unit_id", "version"), limit=limit, order=order)
+        found = await search.newest(self._live, where, ("unit_id", "version"), limit)
         return [UnitVersion(one.properties["unit_id"], one.properties["version"]) for one in found]
 
     async def latest(self, where: SearchFilter, limit: int, *, oldest_first: bool = False) -> list[PassageHit]:
