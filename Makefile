@@ -61,6 +61,10 @@ schemas: $(READY) ## export the JSON Schemas
 lock: ## pin all packages by hash (needs uv)
 	@uv pip compile pyproject.toml --group test --group build --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-annotate --no-header --quiet --output-file requirements.lock
+	@uv pip compile pyproject.toml --extra weaviate --extra otel --constraint requirements.lock --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-annotate --no-header --quiet --output-file compose/docker/requirements.lock
+	@uv pip compile --group build --constraint requirements.lock --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-annotate --no-header --quiet --output-file compose/docker/build.lock
 
 clean: ## remove the environment and the data folder
 	@rm -rf $(VENV) .cortex

@@ -274,11 +274,6 @@ def test_the_proxy_passes_streams_on_as_they_come_and_waits_for_many_heartbeats(
     assert tried_again == ["conn-failure"], "an event may have been taken by a process that did not answer"
 
 
-@pytest.mark.skipif(shutil.which("haproxy") is None, reason="HAProxy is not installed")
-def test_haproxy_accepts_its_file():
-    subprocess.run(["haproxy", "-c", "-f", str(FOLDER / "haproxy.cfg")], check=True, capture_output=True)
-
-
 def test_the_image_has_the_packages_that_are_tested_and_what_a_cluster_needs_beside():
     def versions(path: Path) -> dict[str, str]:
         return dict(re.findall(r"^([a-z0-9_.-]+)==(\S+)", path.read_text(encoding="utf-8"), re.MULTILINE))

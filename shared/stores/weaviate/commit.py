@@ -1,6 +1,7 @@
 """One batch made durable in Weaviate, which has no transaction: an order of writes that a repetition completes.
 
-1. Statements, completions and declarations that are new, each with an id that follows from what it says.
+1. Which units a document's turn takes away; then statements, completions and declarations that are new, each with an id
+   that follows from what it says.
 2. Live objects, then what is derived of other units, then the removal of what is live no more (live.py).
 3. The same once more from what is in the store *now*: whoever wrote at the same time, or slept while others went on,
    finds here what it did not know before, and mends what it wrote.
@@ -21,7 +22,7 @@ from shared.stores.weaviate.conditions import is_
 from shared.stores.weaviate.fragment import Fragment, Touched, load
 from shared.stores.weaviate.live import LiveIndex
 from shared.stores.weaviate.models import read_models
-from shared.stores.weaviate.records import CONTRADICTION, ENTITY
+from shared.stores.weaviate.records import CONTRADICTION, DOCUMENT, ENTITY
 from shared.stores.weaviate.table import Table
 from shared.stores.weaviate.vectors import VectorSource
 
@@ -60,7 +61,10 @@ class Commit:
         """Bring the store in line with a fragment into which effects were entered (steps 1 to 4)."""
         wanted = fragment.wanted()
         vectors = VectorSource(self._table, self._tenant, fresh, fragment.held.values(), replacing=replacing)
-        await self._table.put([record.stored() for record in await vectors.filled(wanted.values())])
+        changed = await vectors.filled(wanted.values())
+        # Which units a turn takes away is kept before the turn itself can be seen: else a redelivery could not tell it.
+        await self._table.put([record.stored() for record in changed if record.kind == DOCUMENT])
+        await self._table.put([record.stored() for record in changed if record.kind != DOCUMENT])
         await self._name_scopes(fragment)
         if any(kind == ENTITY for kind, _ in touched.declared):
             await self._table.put([records.version_record(self._tenant, ENTITY).stored()])

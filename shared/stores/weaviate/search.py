@@ -22,6 +22,7 @@ TERMS_KEPT = 20_000
 COUNTED_S = 60.0
 """How old a count may be: what is common today was so a minute ago."""
 COUNTS_AT_ONCE = 16
+"""Counts that a search has under way."""
 
 Search = Callable[[int], Awaitable[list[Stored]]]
 
@@ -73,6 +74,23 @@ def newest_first(moments: dict[str, int]) -> tuple[str, ...]:
     return tuple(sorted(moments, key=lambda unit_id: (-moments[unit_id], unit_id)))
 
 
+async def counted(names: Sequence[str], count: Callable[[str], Awaitable[int]]) -> dict[str, int]:
+    """Return the count of each name, several at a time. All have ended when it returns or raises."""
+    gate = asyncio.Semaphore(COUNTS_AT_ONCE)
+
+    async def one(name: str) -> int:
+        async with gate:
+            return await count(name)
+
+    found = await asyncio.gather(*(one(name) for name in names), return_exceptions=True)
+    counts: dict[str, int] = {}
+    for name, number in zip(names, found, strict=True):
+        if isinstance(number, BaseException):
+            raise number
+        counts[name] = number
+    return counts
+
+
 class TermCounts:
     """Remembers for a while in how many passages a term occurs; shared by all snapshots of a reader."""
 
@@ -86,14 +104,7 @@ class TermCounts:
         passages = await self._count(table, tenant, "")
         if passages <= COMMON_LEAST:
             return terms
-        gate = asyncio.Semaphore(COUNTS_AT_ONCE)
-
-        async def count(term: str) -> int:
-            async with gate:
-                return await self._count(table, tenant, term)
-
-        counts = await asyncio.gather(*(count(term) for term in terms))
-        return telling_terms(dict(zip(terms, counts, strict=True)), passages)
+        return telling_terms(await counted(terms, lambda term: self._count(table, tenant, term)), passages)
 
     async def _count(self, table: Table, tenant: str, term: str) -> int:
         """Count the passages that have a term; all of them for the empty one."""
@@ -170,7 +181,7 @@ async def _first_of_each(table: Table, where: Condition, limit: int, *, oldest_f
     return dict(list(first(rows).items())[: max(limit, 0)])
 
 
-async def _in_time(  # noqa: PLR0917 - a search, and when there is enough of it
+async def _in_time(
     table: Table,
     where: Condition,
     names: Sequence[str],

@@ -3,7 +3,6 @@
 All calls see at least what was durable when the snapshot was opened, and all search the model that was active then.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -46,8 +45,6 @@ from shared.validity import from_micros
 from shared.vector_models import KnownModel
 
 _KNOWN = ("unit_id", "pid", "superseded_from", "superseded_by", "ends", "body")
-SCOPES_AT_ONCE = 8
-"""Scopes whose units are counted at a time."""
 
 
 class WeaviateSnapshot:
@@ -338,14 +335,8 @@ class WeaviateSnapshot:
         names = sorted(among or ())
         if among is None:
             names = sorted(one.properties["text"] for one in await self._records.fetch(is_("kind", SCOPE), ["text"]))
-        gate = asyncio.Semaphore(SCOPES_AT_ONCE)
-
-        async def count(scope: str) -> int:
-            async with gate:
-                return await live.count(every(is_("scope", scope), FIRST_CHUNK))
-
-        counts = await asyncio.gather(*(count(scope) for scope in names))
-        return {scope: number for scope, number in zip(names, counts, strict=True) if number}
+        counts = await search.counted(names, lambda scope: live.count(every(is_("scope", scope), FIRST_CHUNK)))
+        return {scope: number for scope, number in counts.items() if number}
 
     async def _upward(self, principal: str) -> dict[str, list[RelationDeclaration]]:
         """Return the relations that start at whatever the principal may belong to, a step at a time."""
