@@ -20,6 +20,7 @@ from query.feed import FeedHub
 from query.feed_stream import FeedDesk, FeedTimes
 from query.gateway import Gateway
 from query.job_stream import JobStreams
+from query.kept_streams import KeptStreams
 from query.metrics import Metrics
 from query.middleware import LoopbackGuard, RequestLine
 from query.openapi import build_openapi, plain_path
@@ -134,7 +135,8 @@ def _state(
             admission,
             metrics,
             StreamTimes.from_settings(settings),
-            AnswerTraces(parts.traces, parts.reader, parts.log) if parts.traces.on else None,
+            traces=AnswerTraces(parts.traces, parts.reader, parts.log) if parts.traces.on else None,
+            kept=KeptStreams(parts.cache),
         ),
         feed=FeedDesk(hub, FeedTimes.from_settings(settings), metrics),
         metrics=metrics,

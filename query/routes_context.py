@@ -10,6 +10,7 @@ from starlette.responses import Response
 from query.access import Right
 from query.endpoint import JSON_TYPE, SSE_TYPE, Body, Call, Endpoint, Reply, json_response, prefers_stream
 from query.inputs import ASK_BYTES, media_type, parse_json, read_body, validate
+from query.kept_streams import last_seen
 from query.middleware import NO_RESPONSE
 from query.stream import AnswerStream, Asked
 from schemas.answers import Answer, LostSource, Result
@@ -65,12 +66,12 @@ async def ask_by_address(call: Call) -> Response:
 
 
 async def stream(call: Call) -> Response:
-    """Stream the answer to a question from a body. `Last-Event-ID` is ignored: a stream cannot be resumed yet."""
+    """Stream the answer to a question from a body. `Last-Event-ID` resumes a finished one within five minutes."""
     return await answer_question(call, await _question_of_body(call.request), streaming=True)
 
 
 async def stream_by_address(call: Call) -> Response:
-    """Stream the answer to a question from the address. `Last-Event-ID` is ignored: a stream cannot be resumed yet."""
+    """Stream the answer to a question from the address. `Last-Event-ID` resumes a finished one within five minutes."""
     return await answer_question(call, _question_of(call.parameters), streaming=True)
 
 
@@ -96,6 +97,7 @@ def asked_by(call: Call, question: Question) -> Asked:
         principal=principal,
         request_id=call.request_id,
         traceparent=call.request.headers.get("traceparent"),
+        last_seen=last_seen(call.request.headers.get("last-event-id")),
     )
 
 

@@ -21,7 +21,8 @@ it is still sent; nothing is sent after it.
 | shutdown, then complete or error      |                                 | ``closing`` wins                             |
 | the client leaves, whatever else      | leaving wins                    | leaving wins                                 |
 
-``Last-Event-ID`` is taken and ignored: a stream cannot be resumed yet. A client that reconnects asks anew.
+A client that reconnects with ``Last-Event-ID`` within five minutes gets what it lacks of a stream that was finished, from
+any query process and without work (kept_streams.py); of one that was not, it is asked anew, and the ids begin again.
 """
 
 import traceback
@@ -40,6 +41,7 @@ from starlette.types import Receive, Scope, Send
 
 from query.admission import Admission
 from query.answer_traces import AnswerTraces
+from query.kept_streams import KeptStreams, LastSeen, Sent
 from query.metrics import Metrics
 from query.problems import kind_of, problem_of
 from schemas.answers import Answer
@@ -87,6 +89,12 @@ class Asked:
     principal: str | None
     request_id: str
     traceparent: str | None = None
+    last_seen: LastSeen | None = None
+
+    @property
+    def whose(self) -> tuple[str, str]:
+        """The tenant, and who asks."""
+        return self.tenant, self.principal or ""
 
 
 @dataclass(frozen=True)
@@ -113,10 +121,13 @@ class Desk:
         admission: Admission,
         metrics: Metrics,
         times: StreamTimes,
+        *,
         traces: AnswerTraces | None = None,
+        kept: KeptStreams | None = None,
     ) -> None:
         self.answers = answers
         self.traces = traces
+        self.kept = kept or KeptStreams(None)
         self.admission = admission
         self.metrics = metrics
         self.times = times
@@ -216,6 +227,8 @@ class AnswerStream(Response):
         """Answer one request."""
         failure: list[Exception] = []
         try:
+            if await self._resume(scope, receive, send):
+                return
             with self._desk.admission.place():
                 async with anyio.create_task_group() as group:
                     try:
@@ -227,6 +240,24 @@ class AnswerStream(Response):
             self._account(scope, failure)
         if failure:
             raise failure[0]
+
+    async def _resume(self, scope: Scope, receive: Receive, send: Send) -> bool:
+        """Send what a client lacks of a finished stream; False where there is none to resume."""
+        seen = self._asked.last_seen
+        if seen is None:
+            return False
+        events = await self._desk.kept.find(self._asked.whose, self._asked.question, seen.request_id)
+        rest = [(number, event) for number, event in enumerate(events, 1) if number > seen.sequence]
+        if not rest:
+            return False
+
+        async def messages() -> AsyncGenerator[ServerSentEvent, None]:
+            for number, event in rest:
+                yield _message(event.data, event.stage, seen.request_id, number)
+
+        await EventSourceResponse(messages(), sep="\n", send_timeout=self._desk.times.send_s)(scope, receive, send)
+        self.outcome = events[-1].stage
+        return True
 
     async def _run(self, group: anyio.abc.TaskGroup, scope: Scope, receive: Receive, send: Send) -> None:
         queue_in, queue_out = anyio.create_memory_object_stream[StreamEvent | Exception](QUEUE_EVENTS)
@@ -260,14 +291,21 @@ class AnswerStream(Response):
         end: Exception = CortexError("the answer ended without its last event")
         try:
             with work, anyio.fail_after(limit_s):
+                sent: list[Sent] = []
                 async with aclosing(self._desk.events(self._asked)) as events:
                     async for event in events:
+                        sent.append(Sent(event.stage, event.model_dump_json()))
+                        if isinstance(event, CompleteEvent):
+                            await self._keep(sent)
                         await queue.send(event)
         except TimeoutError:
             end = DeadlineExceeded(f"the answer took longer than {limit_s:g} s")
         except Exception as error:  # noqa: BLE001 - told to the client, and logged where it is told
             end = error
         await queue.send(end)
+
+    async def _keep(self, sent: list[Sent]) -> None:
+        await self._desk.kept.keep(self._asked.whose, self._asked.question, self._asked.request_id, sent)
 
     async def _close_at(
         self, closing: anyio.Event, work: anyio.CancelScope, queue: ObjectSendStream[StreamEvent | Exception]
@@ -285,13 +323,7 @@ class AnswerStream(Response):
         while True:
             event = item if not isinstance(item, Exception) else self._error(item)
             sequence += 1
-            yield ServerSentEvent(
-                event.model_dump_json(),
-                event=event.stage,
-                id=f"{self._asked.request_id}-{sequence}",
-                retry=RETRY_MS if sequence == 1 or event.stage == "closing" else None,
-                sep="\n",
-            )
+            yield _message(event.model_dump_json(), event.stage, self._asked.request_id, sequence)
             if event.stage in TERMINAL:
                 self.outcome = event.stage
                 return
@@ -308,3 +340,8 @@ class AnswerStream(Response):
         scope["cortex.outcome"] = self.outcome
         if self.outcome != "complete":
             self._desk.metrics.unanswered("error" if failure else self.outcome)
+
+
+def _message(data: str, stage: str, request_id: str, sequence: int) -> ServerSentEvent:
+    retry = RETRY_MS if sequence == 1 or stage == "closing" else None
+    return ServerSentEvent(data, event=stage, id=f"{request_id}-{sequence}", retry=retry, sep="\n")

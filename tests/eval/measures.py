@@ -45,3 +45,9 @@ def interval(values: Sequence[float]) -> Score:
     picks = np.random.default_rng(SEED).integers(0, len(array), (RESAMPLES, len(array)))
     low, high = np.percentile(array[picks].mean(axis=1), [2.5, 97.5])
     return Score(float(array.mean()), float(low), float(high))
+
+
+def overlap_at(first: Sequence[frozenset[str]], second: Sequence[frozenset[str]], k: int) -> float:
+    """Return the share of ids that two rankings have in common among their first ``k`` places, of the longer one's ids."""
+    one, other = (frozenset[str]().union(*ranked[:k]) for ranked in (first, second))
+    return len(one & other) / max(len(one), len(other), 1) if one or other else 1.0

@@ -22,11 +22,12 @@ from shared.graphs.replica import GraphReplica
 from shared.log import EVENTS
 from shared.passages import stated_text
 from shared.settings import Settings
-from shared.store import Effect
+from shared.store import Effect, KnowledgeReader, KnowledgeWriter
 from shared.stores.sqlite import SqliteReader, SqliteWriter
 from tests.eval.datasets import Dataset, Item, Labelled
 
 TENANT = "eval"
+MODEL = "eval"
 BATCH = 200
 PLACES = 50  # a question's largest limit: recall@20 and the like can be read from one answer
 DEADLINE_MS = 20_000  # an evaluation measures quality, never a deadline that was missed on a busy machine
@@ -50,15 +51,10 @@ async def embed_all(dataset: Dataset, embedder: Embedder) -> dict[str, Vectors]:
 async def indexed(
     dataset: Dataset, vectors: dict[str, Vectors], folder: Path
 ) -> AsyncIterator[tuple[SqliteReader, GraphReplica]]:
-    """Store a set and yield what a query process would open."""
+    """Store a set in SQLite and yield what a query process would open."""
     writer = SqliteWriter(folder, SystemClock())
-    graph = GraphReplica()
     try:
-        effects = [_effect(number, item, vectors[item.id]) for number, item in enumerate(dataset.items, start=1)]
-        for start in range(0, len(effects), BATCH):
-            for applied in await writer.apply(TENANT, effects[start : start + BATCH]):
-                graph.apply(applied.contributions)
-        await asyncio.to_thread(graph.refresh)
+        graph = await fill(writer, dataset, vectors)
         reader = SqliteReader(folder, threads=2, vector_memory_mb=1_024)
         try:
             yield reader, graph
@@ -68,8 +64,19 @@ async def indexed(
         await writer.close()
 
 
+async def fill(writer: KnowledgeWriter, dataset: Dataset, vectors: dict[str, Vectors]) -> GraphReplica:
+    """Store a set, and return the graph that it contributes to."""
+    graph = GraphReplica()
+    effects = [_effect(number, item, vectors[item.id]) for number, item in enumerate(dataset.items, start=1)]
+    for start in range(0, len(effects), BATCH):
+        for applied in await writer.apply(TENANT, effects[start : start + BATCH]):
+            graph.apply(applied.contributions)
+    await asyncio.to_thread(graph.refresh)
+    return graph
+
+
 async def rank(
-    reader: SqliteReader,
+    reader: KnowledgeReader,
     graph: GraphReplica,
     embedder: Embedder,
     questions: Sequence[Labelled],
@@ -100,7 +107,7 @@ def _effect(number: int, item: Item, vectors: Vectors) -> Effect:
         tenant=TENANT,
         event_id=event.id,
         event_source=event.source,
-        embedding=Embedding(model="eval", content_key=embedding_key(TENANT, event.data), rows=rows, dims=dims),
+        embedding=Embedding(model=MODEL, content_key=embedding_key(TENANT, event.data), rows=rows, dims=dims),
         resolution=resolve_unit(event.data),
     )
     return Effect(message, event, np.asarray(vectors, dtype=np.float32))

@@ -46,11 +46,14 @@ EVENTS_SAID: list[dict] = [
 
 
 class Gap:
-    """A step after which the world stands still. ``reached`` is set then; it is so once."""
+    """A step after which the world stands still, while it is open. ``reached`` is set then.
+
+    It opens once the pipeline has started: a refill publishes to the compacted topics too.
+    """
 
     def __init__(self) -> None:
         self.reached = asyncio.Event()
-        self.open = True
+        self.open = False
 
     async def stand_still(self) -> None:
         if self.open:
@@ -155,6 +158,10 @@ class Case:
         """Let the pipeline be one that stands still."""
         kind = type("DoomedHere", (Doomed,), {"gap": self.gap, **given})
         self.rig.pipeline = self.rig.make(kind, board=self.board)
+
+    async def start(self) -> None:
+        await self.rig.pipeline.start()
+        self.gap.open = True
 
     async def crash(self) -> None:
         """End the pipeline where it stands, and begin another."""
@@ -290,7 +297,7 @@ async def test_a_kill_in_any_gap_of_a_command_lets_it_go_on_and_end_once(
         for case in cases:
             await case.rig.pipeline.stop()
             JOBS[case.name](case)
-        await asyncio.gather(*(case.rig.pipeline.start() for case in cases))
+        await asyncio.gather(*(case.start() for case in cases))
         commands = [await reindex(case.rig, "resolve") for case in cases]
         await asyncio.gather(*(case.crash() for case in cases))
         for case, command in zip(cases, commands, strict=True):
@@ -323,7 +330,8 @@ async def _installed(
     for rig in (calm, *(case.rig for case in cases)):
         stack.push_async_callback(rig.close)
     await asyncio.gather(calm.prepare(), *(case.prepare() for case in cases))
-    await asyncio.gather(calm.pipeline.start(), *(case.rig.pipeline.start() for case in cases))
+    async with asyncio.timeout(60):
+        await asyncio.gather(calm.pipeline.start(), *(case.start() for case in cases))
     return calm, cases
 
 
