@@ -20,6 +20,11 @@ from shared.store import FoundContradiction, KnowledgeReader, KnowledgeWriter, S
 
 ROUNDS: Final = 5
 """Checks of one window; more than one only while another process checks the same tenant at the same moment."""
+KEPT: Final = 100_000
+"""Pairs of one receipt's units that are read back: each unit is compared with 200 others."""
+
+_Marks = dict[tuple[str, str, int], int]
+"""How far checks are, by tenant, topic and partition."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,8 @@ class _Checked:
 class FlagStage:
     """From ``cortex.stored`` to ``cortex.contradictions``. Every receipt moves the watermark, whatever came of it.
 
-    New pairs are told. That a pair is not open any more follows from other records (a unit was retracted, replaced,
+    New pairs are told; where a receipt comes once more, all of its pairs are, for whoever checked it first may have ended
+    before it told. That a pair is not open any more follows from other records (a unit was retracted, replaced,
     superseded or has ended) and is derived where it is read, here as in the store.
 
     A declaration's receipt has the units compared again whose names it may have changed.
@@ -67,10 +73,10 @@ class FlagStage:
         del draining
         async with self._alone:
             receipts = await self._read_all(records)
+            before = marks = await self._marks(receipts)
             for _ in range(ROUNDS):
-                elsewhere = await self._elsewhere(receipts)
-                await self._settle(receipts)
-                if await self._elsewhere(receipts) == elsewhere:
+                seen, marks = marks, await self._settle(receipts, before)
+                if _elsewhere(receipts, marks) == _elsewhere(receipts, seen):
                     break
         return len(records)
 
@@ -82,31 +88,32 @@ class FlagStage:
     async def _widened(self, receipt: Receipt, key: str) -> Receipt:
         return await self._hop.delivery.insist(lambda: with_renamed(receipt, key, self._checker))
 
-    async def _elsewhere(self, receipts: Sequence[tuple[Receipt, str]]) -> dict[tuple[str, str, int], int]:
-        """Return how far the checks of these tenants are in other partitions than these receipts'."""
-        own = {(tenant, receipt.position.topic, receipt.position.partition) for receipt, tenant in receipts}
-        marks: dict[tuple[str, str, int], int] = {}
-        for tenant in sorted({tenant for tenant, _, _ in own}):
+    async def _marks(self, receipts: Sequence[tuple[Receipt, str]]) -> _Marks:
+        """Return how far the checks of these receipts' tenants are."""
+        marks: _Marks = {}
+        for tenant in sorted({tenant for _, tenant in receipts}):
             found = await self._hop.delivery.insist(lambda tenant=tenant: self._checked(tenant))  # type: ignore[misc]
             marks.update({(tenant, *place): number for place, number in found.items()})
-        return {place: number for place, number in marks.items() if place not in own}
+        return marks
 
     async def _checked(self, tenant: str) -> dict[tuple[str, int], int]:
         async with self._reader.snapshot(tenant) as snapshot:
             return await snapshot.watermarks(CHECKED)
 
-    async def _settle(self, receipts: Sequence[tuple[Receipt, str]]) -> None:
+    async def _settle(self, receipts: Sequence[tuple[Receipt, str]], before: _Marks) -> _Marks:
+        """Check, record and tell; return how far the checks are then. ``before``: how far they were."""
         held: list[_Checked] = []
         for checked in await self._check_all(receipts):
             if held and (checked.found or held[-1].place != checked.place):
-                await self._record(held)
+                await self._record(held, before)
                 held = []
             held.append(checked)
             if checked.found:
-                await self._record(held)
+                await self._record(held, before)
                 held = []
         if held:
-            await self._record(held)
+            await self._record(held, before)
+        return await self._marks(receipts)
 
     async def _read(self, record: Record) -> Receipt | None:
         try:
@@ -143,7 +150,7 @@ class FlagStage:
             return _Checked(receipt, tenant)
         return _Checked(receipt, tenant, receipt.units, tuple(found))
 
-    async def _record(self, checked: Sequence[_Checked]) -> None:
+    async def _record(self, checked: Sequence[_Checked], before: _Marks) -> None:
         """Make what was found by the last of them durable, and that the others found nothing; then tell."""
         last = checked[-1]
         units = sorted({unit for one in checked for unit in one.units})
@@ -154,12 +161,29 @@ class FlagStage:
                 last.tenant, highest, last.receipt.recorded_at, units, last.found
             )
         )
-        await self._tell(last.tenant, fresh)
+        again = last.receipt.position.number <= before.get(last.place, -1)
+        await self._tell(last.tenant, await self._kept(last) if again and last.found else fresh)
+
+    async def _kept(self, checked: _Checked) -> list[StoredContradiction]:
+        """Return what is kept of the pairs that a check has found."""
+
+        async def look() -> list[StoredContradiction]:
+            async with self._reader.snapshot(checked.tenant) as snapshot:
+                return await snapshot.contradictions(unit_ids=checked.units, limit=KEPT, open_only=False)
+
+        found = {pair.id for pair in checked.found}
+        return [pair for pair in await self._hop.delivery.insist(look) if pair.found.id in found]
 
     async def _tell(self, tenant: str, pairs: Sequence[StoredContradiction]) -> None:
         for pair in pairs:
             message = contradiction_record(tenant, pair)
             await self._hop.publish(CONTRADICTIONS, partition_of(message.key or b"", self._partitions), [message])
+
+
+def _elsewhere(receipts: Sequence[tuple[Receipt, str]], marks: _Marks) -> _Marks:
+    """Return how far the checks are in other partitions than these receipts'."""
+    own = {(tenant, receipt.position.topic, receipt.position.partition) for receipt, tenant in receipts}
+    return {place: number for place, number in marks.items() if place not in own}
 
 
 def _event_of(receipt: Receipt) -> StageMessage:

@@ -3,8 +3,9 @@
 import asyncio
 import sys
 import time
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import structlog
 
@@ -14,7 +15,7 @@ from compose.local.restarts import Restarts
 from compose.local.signals import stop_signals
 from shared.clock import SystemClock
 from shared.embedders.catalogue import Catalogue
-from shared.errors import InvalidInput, LogUnavailable, NotReady
+from shared.errors import InvalidInput, LogUnavailable, NotReady, Transient
 from shared.logs.kafka_log import KafkaLog
 from shared.settings import Settings
 from shared.store import KnowledgeReader
@@ -24,6 +25,7 @@ WAIT_S: Final = 300.0  # for Kafka and its topics at the start: whatever starts 
 LOOK_EVERY_S: Final = 1.0
 FAILURES: Final = 20  # within a minute; a cluster's broker may be away for long, and that is waited out
 
+Value = TypeVar("Value")
 _log = structlog.get_logger(__name__)
 
 
@@ -42,16 +44,18 @@ async def run_member(settings: Settings) -> None:
         health = await open_health(settings, settings.host, stack)
         ledger = open_reader(settings, clock, threads=1)
         stack.push_async_callback(ledger.close)
-        opening = asyncio.create_task(_open_log(settings, clock, ledger), name="log")
-        if await _first(opening, stop) is None:
+        log = await _unless(stop, _open_log(settings, clock, ledger))
+        if log is None:
             return
-        log = opening.result()
         stack.push_async_callback(log.close)
         following = asyncio.create_task(log.follow(events=False), name="log")  # letters, for who replays them
         stack.push_async_callback(_end, following)
         embedders = await Catalogue.open(settings, settings.embed_threads)
         stack.push_async_callback(embedders.close)
-        make = await pipelines(settings, settings.kafka_bootstrap, log, embedders, clock, health, stack)
+        parts = (settings, settings.kafka_bootstrap, log, embedders, clock, health, stack)
+        make = await _unless(stop, pipelines(*parts))
+        if make is None:
+            return
         restarts = Restarts(time.monotonic, FAILURES)
         while not stop.is_set():
             pipeline = make()
@@ -59,7 +63,7 @@ async def run_member(settings: Settings) -> None:
                 await pipeline.start()
                 _log.info("member.running")
                 await _either(pipeline.failed, stop, following)
-            except LogUnavailable as error:
+            except Transient as error:
                 _log.warning("member.waits", cause=str(error))
             finally:
                 await pipeline.stop()
@@ -71,7 +75,7 @@ async def run_member(settings: Settings) -> None:
             await _until(stop, wait_s)
 
 
-async def _end(task: "asyncio.Task[None]") -> None:
+async def _end(task: "asyncio.Task[Any]") -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
@@ -90,19 +94,14 @@ async def _open_log(settings: Settings, clock: SystemClock, ledger: KnowledgeRea
             await asyncio.sleep(LOOK_EVERY_S)
 
 
-async def _first(task: "asyncio.Task[KafkaLog]", stop: asyncio.Event) -> KafkaLog | None:
-    """Return what the task does, or None when asked to stop before."""
-    stopping = asyncio.create_task(stop.wait())
+async def _unless(stop: asyncio.Event, opening: Coroutine[Any, Any, Value]) -> Value | None:
+    """Return what is opened, or None when asked to stop before."""
+    task, stopping = asyncio.create_task(opening), asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return task.result()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        return None
+        return task.result() if task.done() else None
     finally:
-        stopping.cancel()
-        await asyncio.gather(stopping, return_exceptions=True)
+        await asyncio.gather(*(_end(one) for one in (task, stopping)))
 
 
 async def _either(one: asyncio.Event, other: asyncio.Event, beside: "asyncio.Task[None]") -> None:

@@ -1,18 +1,25 @@
 """What an ingest process is made of, beside its log and its broker: the same locally and in a cluster."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Final
+
+import structlog
 
 from compose.local.broker_epoch import EpochPipeline
 from ingest.health import IngestHealth
 from ingest.metrics import IngestMetrics
 from shared.clock import Clock
 from shared.embedder import Embedders
+from shared.errors import Transient
 from shared.log import EventLog
 from shared.settings import Settings
 from shared.tracing import open_traces
 
+_log = structlog.get_logger(__name__)
+
+LOOK_EVERY_S: Final = 1.0
 READER_THREADS: Final = 1  # the contradictions stage reads; it has one thread's worth of work
 
 
@@ -50,7 +57,7 @@ async def pipelines(  # noqa: PLR0917 - its parts, in the order in which they ar
     stack.push_async_callback(writer.close)
     reader = open_reader(settings, clock, threads=READER_THREADS)
     stack.push_async_callback(reader.close)
-    await check_models(writer, reader, embedders)
+    await _waited(lambda: check_models(writer, reader, embedders))
     board = RedisBoard(settings.cache_url, prefix=settings.topic_prefix)
     stack.push_async_callback(board.close)
     cache = RedisCache(settings.cache_url)
@@ -67,3 +74,13 @@ async def pipelines(  # noqa: PLR0917 - its parts, in the order in which they ar
         return pipeline
 
     return make
+
+
+async def _waited(look: Callable[[], Awaitable[None]]) -> None:
+    """Look at the store, however long it is away: whatever runs it may start later than this process."""
+    while True:
+        try:
+            return await look()
+        except Transient as error:
+            _log.warning("ingest.waits", cause=str(error))
+            await asyncio.sleep(LOOK_EVERY_S)

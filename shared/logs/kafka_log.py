@@ -12,7 +12,7 @@ from schemas.events import Event
 from schemas.positions import Position
 from schemas.status import DeadLetter, LetterMark
 from shared.clock import Clock
-from shared.errors import LogUnavailable
+from shared.errors import Transient
 from shared.kafka import Outgoing, Publisher
 from shared.kafka_admin import cluster_id
 from shared.kafka_reading import Kept, PartitionReader
@@ -216,7 +216,7 @@ class KafkaLog:
         while True:
             try:
                 await self._follow(LOG_TOPICS if events else ())
-            except LogUnavailable as error:
+            except Transient as error:  # the broker, or the store that says where to begin
                 _log.info("kafka_log.disconnected", cause=str(error))
                 await asyncio.sleep(wait_s)
                 wait_s = min(wait_s * 2, BACKOFF_S[1])

@@ -1,5 +1,7 @@
 """The knowledge store that the settings name."""
 
+import hashlib
+
 from shared.clock import Clock
 from shared.errors import InvalidInput
 from shared.settings import Settings
@@ -16,6 +18,7 @@ def open_writer(settings: Settings, clock: Clock) -> KnowledgeWriter:
             url,
             grpc,
             clock,
+            prefix=_collections(settings),
             consistency=settings.weaviate_consistency,
             replication=settings.weaviate_replication,
         )
@@ -31,12 +34,21 @@ def open_reader(settings: Settings, clock: Clock, *, threads: int) -> KnowledgeR
         from shared.stores.weaviate import WeaviateReader  # noqa: PLC0415 - 0.8 s of imports, and an extra
 
         url, grpc = _address(settings)
-        return WeaviateReader(url, grpc, clock=clock, consistency=settings.weaviate_consistency)
+        return WeaviateReader(
+            url, grpc, clock=clock, prefix=_collections(settings), consistency=settings.weaviate_consistency
+        )
     from shared.stores.sqlite import SqliteReader  # noqa: PLC0415 - one of two
 
     return SqliteReader(
         settings.knowledge_dir, threads=threads, vector_memory_mb=settings.vector_memory_mb, clock=clock
     )
+
+
+def _collections(settings: Settings) -> str:
+    """Return what the collections' names begin with: two installations on one Weaviate have topic prefixes apart."""
+    if not settings.topic_prefix:
+        return "Cortex"
+    return f"Cortex{hashlib.sha256(settings.topic_prefix.encode()).hexdigest()[:8]}"
 
 
 def _address(settings: Settings) -> tuple[str, str]:

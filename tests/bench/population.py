@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,14 @@ from typing import Any
 import numpy as np
 
 from schemas.events import UnitAsserted, dump_event, parse_event
+from schemas.graph import Contribution
 from schemas.messages import Embedding, Mention, Resolution, StageMessage
 from shared.clock import SystemClock
+from shared.embedder import Vector, Vectors
 from shared.identity import content_key, fold_key
+from shared.log import EVENTS, Appended, EventLog
 from shared.logs.journal import Journal
-from shared.store import Effect
+from shared.store import Effect, KnowledgeWriter
 from shared.stores.sqlite import SqliteWriter
 
 TENANT = "demo"
@@ -24,6 +28,7 @@ SCOPES = 20
 CLUSTERS = 400
 BATCH = 500
 PARTITIONS = 4
+Tell = Callable[[Sequence[Contribution]], Awaitable[None]]
 SYLLABLES = [first + second for first in "bdfgklmn" for second in "aeio"]
 
 
@@ -79,55 +84,73 @@ def event(words: Words, unit_id: str, at: datetime) -> dict[str, Any]:
     }
 
 
-async def populate(folder: Path, units: int, model: str) -> None:
-    """Fill a data folder with journal and store; vectors are clustered at random, for embedding is measured elsewhere."""
+def batches(units: int) -> Iterator[tuple[list[UnitAsserted], Vectors]]:
+    """Yield events with their units' vectors, the same for every store.
+
+    Vectors are clustered at random: what embedding costs is measured elsewhere.
+    """
     words = Words()
     random = np.random.default_rng(SEED)
     centres = random.standard_normal((CLUSTERS, DIMS), dtype=np.float32)
+    start = datetime(2025, 1, 1, tzinfo=UTC)
+    for first in range(0, units, BATCH):
+        count = min(BATCH, units - first)
+        events = [
+            parse_event(event(words, f"u-{first + n}", start + timedelta(minutes=first + n))) for n in range(count)
+        ]
+        noise = random.standard_normal((count, DIMS), dtype=np.float32)
+        vectors = centres[random.integers(0, CLUSTERS, count)] + 0.6 * noise
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        yield [one for one in events if isinstance(one, UnitAsserted)], vectors
+
+
+async def populate(folder: Path, units: int, model: str) -> None:
+    """Fill a data folder with journal and store."""
     await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
     clock = SystemClock()
     journal = Journal.open(folder / "journal.db", PARTITIONS, clock)
     writer = SqliteWriter(folder / "knowledge", clock)
-    start = datetime(2025, 1, 1, tzinfo=UTC)
     try:
-        for first in range(0, units, BATCH):
-            count = min(BATCH, units - first)
-            events = [
-                parse_event(event(words, f"u-{first + n}", start + timedelta(minutes=first + n))) for n in range(count)
-            ]
-            noise = random.standard_normal((count, DIMS), dtype=np.float32)
-            vectors = centres[random.integers(0, CLUSTERS, count)] + 0.6 * noise
-            vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-            places = await journal.append(events)
-            effects = []
-            for asserted, place, vector in zip(events, places, vectors, strict=True):
-                assert isinstance(asserted, UnitAsserted)
-                message = StageMessage(
-                    position=place.position,
-                    recorded_at=place.recorded_at,
-                    key=asserted.key,
-                    event=dump_event(asserted),
-                    tenant=TENANT,
-                    event_id=asserted.id,
-                    event_source=asserted.source,
-                    embedding=Embedding(
-                        model=model,
-                        content_key=content_key(TENANT, asserted.data.scope.key, asserted.data.text),
-                        rows=1,
-                        dims=DIMS,
-                    ),
-                    resolution=Resolution(mentions=_mentions(asserted.data.text)),
-                )
-                effects.append(Effect(message, asserted, vector[None, :]))
-            await writer.apply(TENANT, effects)
-        last: dict[int, Any] = {}
-        for place in places:
-            last[place.position.partition] = place
-        for place in last.values():
-            await writer.record_contradictions(TENANT, place.position, place.recorded_at, (), ())
+        await keep(journal, writer, units, model)
     finally:
         await writer.close()
         await journal.close()
+
+
+async def keep(
+    log: EventLog, writer: KnowledgeWriter, units: int, model: str, *, topic: str = EVENTS, tell: Tell | None = None
+) -> None:
+    """Append events to a log and store them with all watermarks, as if the stages had; the graph's share is told to ``tell``."""
+    last: dict[int, Appended] = {}
+    for events, vectors in batches(units):
+        places = await log.append(events, topic=topic)
+        effects = [
+            _effect(asserted, place, vector, model)
+            for asserted, place, vector in zip(events, places, vectors, strict=True)
+        ]
+        applied = await writer.apply(TENANT, effects)
+        if tell is not None:
+            await tell([contribution for one in applied for contribution in one.contributions])
+        for place in places:
+            last[place.position.partition] = place
+    for place in last.values():
+        await writer.record_contradictions(TENANT, place.position, place.recorded_at, (), ())
+
+
+def _effect(asserted: UnitAsserted, place: Appended, vector: Vector, model: str) -> Effect:
+    unit = asserted.data
+    message = StageMessage(
+        position=place.position,
+        recorded_at=place.recorded_at,
+        key=asserted.key,
+        event=dump_event(asserted),
+        tenant=TENANT,
+        event_id=asserted.id,
+        event_source=asserted.source,
+        embedding=Embedding(model=model, content_key=content_key(TENANT, unit.scope.key, unit.text), rows=1, dims=DIMS),
+        resolution=Resolution(mentions=_mentions(unit.text)),
+    )
+    return Effect(message, asserted, vector[None, :])
 
 
 def _mentions(text: str) -> tuple[Mention, ...]:

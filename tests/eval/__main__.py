@@ -48,7 +48,7 @@ async def evaluate(
         "RRF10": baselines.places(baselines.fused(keyword, dense, 10)),
     }
     with tempfile.TemporaryDirectory() as folder:
-        async with indexed(dataset, vectors, Path(folder)) as (reader, graph):
+        async with indexed(dataset, vectors, embedder.model, Path(folder)) as (reader, graph):
             for name in ablations:
                 start = time.monotonic()
                 systems[name] = await rank(reader, graph, embedder, dataset.questions, ABLATIONS[name])

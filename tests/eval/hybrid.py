@@ -22,7 +22,7 @@ from shared.stores.weaviate.schema import unit_collection
 from shared.text import query_terms
 from tests.eval import measures
 from tests.eval.datasets import Dataset, Labelled
-from tests.eval.product import MODEL, TENANT
+from tests.eval.product import TENANT
 
 PLACES = 10
 ALPHAS = (0.5, 0.7)  # the vector's share: even, and the server's own default (0.75, to a tenth)
@@ -35,7 +35,7 @@ async def compare(dataset: Dataset, embedder: Embedder, address: tuple[str, str]
     """Print recall@10 and milliseconds a search; the question's embedding is not counted, for all need it."""
     client = Client(*address, answer_s=ANSWER_S)
     reader = WeaviateReader(*address, prefix=prefix, answer_s=ANSWER_S)
-    handle = client.handle(unit_collection(prefix, MODEL).name, TENANT)
+    handle = client.handle(unit_collection(prefix, embedder.model).name, TENANT)
     asked = [np.asarray(await embedder.embed_query(question.text)) for question in dataset.questions]
     print(f"\n{dataset.name}: Weaviate's hybrid beside our two arms ({len(dataset.questions)} questions)")
     print(f"{'':34}{'recall@10':>21}{'p50 ms':>9}{'p95 ms':>9}")

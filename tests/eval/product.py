@@ -27,7 +27,6 @@ from shared.stores.sqlite import SqliteReader, SqliteWriter
 from tests.eval.datasets import Dataset, Item, Labelled
 
 TENANT = "eval"
-MODEL = "eval"
 BATCH = 200
 PLACES = 50  # a question's largest limit: recall@20 and the like can be read from one answer
 DEADLINE_MS = 20_000  # an evaluation measures quality, never a deadline that was missed on a busy machine
@@ -49,12 +48,12 @@ async def embed_all(dataset: Dataset, embedder: Embedder) -> dict[str, Vectors]:
 
 @asynccontextmanager
 async def indexed(
-    dataset: Dataset, vectors: dict[str, Vectors], folder: Path
+    dataset: Dataset, vectors: dict[str, Vectors], model: str, folder: Path
 ) -> AsyncIterator[tuple[SqliteReader, GraphReplica]]:
-    """Store a set in SQLite and yield what a query process would open."""
+    """Store a set in SQLite, with ``model``'s vectors, and yield what a query process would open."""
     writer = SqliteWriter(folder, SystemClock())
     try:
-        graph = await fill(writer, dataset, vectors)
+        graph = await fill(writer, dataset, vectors, model)
         reader = SqliteReader(folder, threads=2, vector_memory_mb=1_024)
         try:
             yield reader, graph
@@ -64,10 +63,10 @@ async def indexed(
         await writer.close()
 
 
-async def fill(writer: KnowledgeWriter, dataset: Dataset, vectors: dict[str, Vectors]) -> GraphReplica:
+async def fill(writer: KnowledgeWriter, dataset: Dataset, vectors: dict[str, Vectors], model: str) -> GraphReplica:
     """Store a set, and return the graph that it contributes to."""
     graph = GraphReplica()
-    effects = [_effect(number, item, vectors[item.id]) for number, item in enumerate(dataset.items, start=1)]
+    effects = [_effect(number, item, vectors[item.id], model) for number, item in enumerate(dataset.items, start=1)]
     for start in range(0, len(effects), BATCH):
         for applied in await writer.apply(TENANT, effects[start : start + BATCH]):
             graph.apply(applied.contributions)
@@ -96,7 +95,7 @@ async def rank(
     return rankings
 
 
-def _effect(number: int, item: Item, vectors: Vectors) -> Effect:
+def _effect(number: int, item: Item, vectors: Vectors, model: str) -> Effect:
     event = assertion(item)
     rows, dims = vectors.shape
     message = StageMessage(
@@ -107,7 +106,7 @@ def _effect(number: int, item: Item, vectors: Vectors) -> Effect:
         tenant=TENANT,
         event_id=event.id,
         event_source=event.source,
-        embedding=Embedding(model=MODEL, content_key=embedding_key(TENANT, event.data), rows=rows, dims=dims),
+        embedding=Embedding(model=model, content_key=embedding_key(TENANT, event.data), rows=rows, dims=dims),
         resolution=resolve_unit(event.data),
     )
     return Effect(message, event, np.asarray(vectors, dtype=np.float32))

@@ -39,12 +39,13 @@ Ranking = list[frozenset[str]]
 
 @asynccontextmanager
 async def in_weaviate(
-    dataset: Dataset, vectors: dict[str, Vectors], address: Address, prefix: str
+    dataset: Dataset, vectors: dict[str, Vectors], model: str, address: Address
 ) -> AsyncIterator[tuple[WeaviateReader, GraphReplica]]:
     """Store a set in Weaviate and yield what a query process would open."""
+    prefix = prefix_of(dataset)
     writer = WeaviateWriter(*address, SystemClock(), prefix=prefix)
     try:
-        graph = await fill(writer, dataset, vectors)
+        graph = await fill(writer, dataset, vectors, model)
     finally:
         await writer.close()
     reader = WeaviateReader(*address, prefix=prefix, answer_s=ANSWER_S)
@@ -61,8 +62,8 @@ async def agree(
     ranked: dict[str, dict[str, list[Ranking]]] = {name: {} for name in names}
     with tempfile.TemporaryDirectory() as folder:
         async with (
-            indexed(dataset, vectors, Path(folder)) as in_sqlite,
-            in_weaviate(dataset, vectors, address, prefix_of(dataset)) as elsewhere,
+            indexed(dataset, vectors, embedder.model, Path(folder)) as in_sqlite,
+            in_weaviate(dataset, vectors, embedder.model, address) as elsewhere,
         ):
             for store, (reader, graph) in {"sqlite": in_sqlite, "weaviate": elsewhere}.items():
                 for name in names:

@@ -296,8 +296,10 @@ async def test_a_kill_in_any_gap_of_a_command_lets_it_go_on_and_end_once(
         await asyncio.gather(*(rig.settle() for rig in everyone))
         for case in cases:
             await case.rig.pipeline.stop()
+            case.gap.open = False
             JOBS[case.name](case)
-        await asyncio.gather(*(case.start() for case in cases))
+        async with asyncio.timeout(60):
+            await asyncio.gather(*(case.start() for case in cases))
         commands = [await reindex(case.rig, "resolve") for case in cases]
         await asyncio.gather(*(case.crash() for case in cases))
         for case, command in zip(cases, commands, strict=True):
@@ -329,7 +331,11 @@ async def _installed(
     ]
     for rig in (calm, *(case.rig for case in cases)):
         stack.push_async_callback(rig.close)
-    await asyncio.gather(calm.prepare(), *(case.prepare() for case in cases))
+    for one in (
+        calm,
+        *cases,
+    ):  # one after the other: a hundred topics at once take a busy broker longer than its clients wait
+        await one.prepare()
     async with asyncio.timeout(60):
         await asyncio.gather(calm.pipeline.start(), *(case.start() for case in cases))
     return calm, cases
@@ -361,7 +367,8 @@ async def _newest(rig: Rig, topic: str) -> list:
 
 async def _graph(rig: Rig) -> dict[str, Contribution]:
     found = [Contribution.model_validate_json(record.value) for record in await _newest(rig, GRAPH)]
-    return {one.id: one for one in found}
+    # the store does not keep when a unit was read anew
+    return {one.id: one.model_copy(update={"remade": 0}) for one in found}
 
 
 def _same(event: dict, number: int):

@@ -1,0 +1,126 @@
+"""What is measured over HTTP: of one query process, or of several in turn. A ``door`` is a connection to one of them."""
+
+import queue
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from itertools import cycle
+from typing import Any
+
+import httpx
+
+from tests.bench.figures import percentiles
+from tests.bench.population import Words, event
+from tests.e2e.product import until
+
+WARM = 20
+FEED_RATE = 50  # units a second
+WATCHED = 5  # of so many published events one is watched
+BATCH = 200
+STORED_S = 300.0  # a machine that cannot keep up is told by the figure, not by an error
+Sent = tuple[float, dict[str, Any]]
+
+
+def ask_all(doors: Sequence[httpx.Client], questions: Sequence[str], *, rate: float | None = None) -> dict[str, Any]:
+    """Ask one after another, or at a steady rate a second; return percentiles of the answer and of each stage, in ms."""
+    answers: list[float] = []
+    stages: dict[str, list[float]] = {}
+    begun = time.monotonic()
+    for number, (question, door) in enumerate(zip(questions, cycle(doors))):
+        if rate:
+            time.sleep(max(0.0, begun + number / rate - time.monotonic()))
+        start = time.perf_counter()
+        response = door.post("/v1/context", json={"q": question})
+        assert response.status_code == 200, response.text
+        took = (time.perf_counter() - start) * 1000
+        if number < WARM:
+            continue
+        answers.append(took)
+        for stage, milliseconds in response.json()["timings_ms"].items():
+            stages.setdefault(stage, []).append(milliseconds)
+    return {"answer": percentiles(answers), **{stage: percentiles(values) for stage, values in stages.items()}}
+
+
+def first_event(doors: Sequence[httpx.Client], questions: Sequence[str]) -> dict[str, float]:
+    """Return milliseconds to the first SSE event."""
+    taken = []
+    for question, door in zip(questions, cycle(doors)):
+        start = time.perf_counter()
+        with door.stream("GET", "/v1/context/stream", params={"q": question}) as response:
+            for line in response.iter_lines():
+                if line.startswith("event:"):
+                    taken.append((time.perf_counter() - start) * 1000)
+                    break
+    return percentiles(taken)
+
+
+def publish(door: httpx.Client, events: Sequence[dict[str, Any]], topic: str = "events") -> list[dict[str, Any]]:
+    """Publish a batch; return what was accepted."""
+    response = door.post("/v1/events", params={"topic": topic}, json=list(events))
+    assert response.status_code == 202, response.text
+    return list(response.json()["accepted"])
+
+
+@contextmanager
+def feeding(doors: Sequence[httpx.Client], words: Words, seconds: float) -> Iterator["queue.SimpleQueue[Sent | None]"]:
+    """Publish single events at a steady rate beside the block; yield where every fifth is put, and None after the last."""
+    sent: queue.SimpleQueue[Sent | None] = queue.SimpleQueue()
+    feeder = threading.Thread(target=_feed, args=(doors, words, seconds, sent))
+    feeder.start()
+    try:
+        yield sent
+    finally:
+        feeder.join()
+
+
+def _feed(doors: Sequence[httpx.Client], words: Words, seconds: float, sent: "queue.SimpleQueue[Sent | None]") -> None:
+    start = time.monotonic()
+    try:
+        for number, door in zip(range(int(seconds * FEED_RATE)), cycle(doors)):
+            pause = start + number / FEED_RATE - time.monotonic()
+            if pause > 0:
+                time.sleep(pause)
+            at = time.perf_counter()
+            (accepted,) = publish(door, [event(words, f"live-{time.time_ns()}", datetime.now(UTC))])
+            if number % WATCHED == 0:
+                sent.put((at, accepted))
+    finally:
+        sent.put(None)  # whoever watches waits for it
+
+
+def watch(door: httpx.Client, sent: "queue.SimpleQueue[Sent | None]") -> list[float]:
+    """Return milliseconds from publishing to searchable, by asking for one event after the other: one request at a time."""
+    visible = []
+    while (one := sent.get(timeout=STORED_S)) is not None:
+        at, accepted = one
+        wait_stored(door, accepted)
+        visible.append((time.perf_counter() - at) * 1000)
+    return visible
+
+
+def wait_stored(door: httpx.Client, accepted: dict[str, Any]) -> None:
+    """Wait until an event is in the store."""
+    address, source = f"/v1/events/{accepted['id']}", {"source": accepted["source"]}
+
+    def is_stored() -> bool:
+        return door.get(address, params=source).json().get("state") == "stored"  # a problem until it is known
+
+    until(is_stored, STORED_S, f"{accepted['id']} is stored")
+
+
+def ingest_rate(doors: Sequence[httpx.Client], words: Words, units: int) -> float:
+    """Return how many units a second go from accepted to stored, published as fast as the doors take them."""
+    events = [event(words, f"bulk-{time.time_ns()}-{n}", datetime.now(UTC)) for n in range(units)]
+    start = time.perf_counter()
+    for first, door in zip(range(0, units, BATCH), cycle(doors)):
+        accepted = publish(door, events[first : first + BATCH], "bulk")
+    for one in accepted[-8:]:
+        wait_stored(doors[0], one)
+    until(lambda: all(_lag(door) == 0 for door in doors), STORED_S, "no lag")
+    return round(units / (time.perf_counter() - start), 1)
+
+
+def _lag(door: httpx.Client) -> int:
+    return sum(mark["lag"] for mark in door.get("/v1/status").json()["watermarks"])
