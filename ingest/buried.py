@@ -13,7 +13,7 @@ from schemas.positions import Position
 from schemas.status import DeadLetter, LetterState
 from shared.errors import LogUnavailable
 from shared.letters import LetterFilter
-from shared.log import EventLog
+from shared.log import EventLog, LogRecord
 from shared.store import KnowledgeReader, Snapshot
 
 PAGE: Final = 500
@@ -21,14 +21,22 @@ CHECKING: Final = "contradictions"
 """The stage after the store: an event that it buried has its effect, but was compared with nothing."""
 
 
+Key = tuple[Position, str | None, str | None]
+"""An event: where it stands, its source and its id. The letter of a record that was refused before it had a place names
+the broker's offset, which is the journal's number of another event; so the place alone tells nothing.
+"""
+
+
 @dataclass(frozen=True)
 class Buried:
-    """Events by their position. ``without_effect``: nothing of them is in the store; ``unchecked``: stored, and compared
-    with nothing.
-    """
+    """``without_effect``: events of which nothing is in the store; ``unchecked``: stored, and compared with nothing."""
 
-    without_effect: Mapping[Position, DeadLetter] = field(default_factory=dict)
-    unchecked: frozenset[Position] = frozenset()
+    without_effect: Mapping[Key, DeadLetter] = field(default_factory=dict)
+    unchecked: frozenset[Key] = frozenset()
+
+    def letter_of(self, record: LogRecord) -> DeadLetter | None:
+        """Return the letter for which a kept event has no effect."""
+        return self.without_effect.get((record.position, record.source, record.event_id))
 
 
 async def buried_in(log: EventLog, reader: KnowledgeReader, tenant: str) -> Buried:
@@ -36,16 +44,16 @@ async def buried_in(log: EventLog, reader: KnowledgeReader, tenant: str) -> Buri
 
     A letter that was replayed with success does not count. One that the log has let go of is not known any more.
     """
-    without_effect: dict[Position, DeadLetter] = {}
-    unchecked: set[Position] = set()
+    without_effect: dict[Key, DeadLetter] = {}
+    unchecked: set[Key] = set()
     async with reader.snapshot(tenant) as snapshot:
         async for letter in _letters(log, LetterFilter(tenant=tenant)):
-            position = _position(log, letter)
+            key = _key(log, letter)
             if letter.stage == CHECKING:
                 if letter.state is not LetterState.REPLAYED:
-                    unchecked.add(position)
+                    unchecked.add(key)
             elif await _has_no_effect(snapshot, letter):
-                without_effect[position] = letter
+                without_effect[key] = letter
     return Buried(without_effect, frozenset(unchecked))
 
 
@@ -54,7 +62,7 @@ async def discarded_in(log: EventLog, tenant: str | None) -> Buried:
     all else.
     """
     discarded = LetterFilter(tenant=tenant, state=LetterState.DISCARDED)
-    found = {_position(log, letter): letter async for letter in _letters(log, discarded) if letter.stage != CHECKING}
+    found = {_key(log, letter): letter async for letter in _letters(log, discarded) if letter.stage != CHECKING}
     return Buried(found)
 
 
@@ -75,5 +83,6 @@ async def _has_no_effect(snapshot: Snapshot, letter: DeadLetter) -> bool:
     return all(event.outcome is ReceiptOutcome.DEAD for event in known)
 
 
-def _position(log: EventLog, letter: DeadLetter) -> Position:
-    return Position(log=log.log_id, topic=letter.topic, partition=letter.partition, number=letter.offset)
+def _key(log: EventLog, letter: DeadLetter) -> Key:
+    place = Position(log=log.log_id, topic=letter.topic, partition=letter.partition, number=letter.offset)
+    return place, letter.event_source, letter.event_id

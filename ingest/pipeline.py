@@ -213,7 +213,8 @@ class Pipeline:
         intake, turns = self._intake(), Turns(self._settings.embed_threads + WAITING_TEXTS)
         embed = EmbedStage(self._hop("embed"), intake, self._writer, self._models, turns)
         resolve = ResolveStage(self._hop("resolve"))
-        store = StoreStage(self._hop("store"), batcher, self._models, partitions, self._clock, self.metrics)
+        writer = self._writer
+        store = StoreStage(self._hop("store"), batcher, writer, self._models, partitions, self._clock, self.metrics)
         flag = FlagStage(self._hop("contradictions"), self._reader, self._writer, partitions)
         self._ordering = self._make_ordering(turns)
         return (

@@ -194,11 +194,12 @@ class Rebuild:
 
     def _as_in_life(self, effect: Effect, buried: Buried) -> Effect:
         """Take away the effect of an event that had none in the life of the other store, and count it as mended."""
-        letter = buried.without_effect.get(effect.message.position)
+        message = effect.message
+        letter = buried.without_effect.get((message.position, message.event_source, message.event_id))
         if letter is None or effect.event is None:
             return effect
         self.tally.mended.append(f"{effect.event.source} {effect.event.id}")
-        return Effect(dead(effect.message, letter.stage, letter.cause), None)
+        return Effect(dead(message, letter.stage, letter.cause), None)
 
     async def _apply(self, tenant: str, effects: Sequence[Effect]) -> list[Applied]:
         """Apply effects together; where one of them is refused, each alone, and that one has no effect."""
@@ -220,7 +221,11 @@ class Rebuild:
 
     async def _check(self, tenant: str, receipts: Sequence[Receipt], buried: Buried) -> None:
         """Compare what was stored with all that is known; then move the watermark of every partition."""
-        due = [receipt for receipt in receipts if receipt.units and receipt.position not in buried.unchecked]
+        due = [
+            receipt
+            for receipt in receipts
+            if receipt.units and (receipt.position, receipt.event_source, receipt.event_id) not in buried.unchecked
+        ]
         found = _told_last(await self._checker.check_all(due))
         # one look at the store: whatever the order of recording, each pair is kept by the last receipt that names it
         quiet = {unit for receipt, pairs in zip(due, found, strict=True) if not pairs for unit in receipt.units}

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC
+from typing import Final
 
 import numpy as np
 
@@ -18,18 +19,26 @@ from shared.clock import Clock
 from shared.embedder import Vectors
 from shared.errors import ModelChanged
 from shared.kafka import GRAPH, STORED, Outgoing, Record, partition_of
-from shared.store import Applied, Effect
+from shared.store import Applied, Effect, KnowledgeWriter
 
+LATE_S: Final = 2.0
+"""From the look at the store to the last acknowledgement it takes milliseconds. After longer another process may have this
+one's partition, and have told of newer revisions: a drain takes 3 s, and a silent member is given up after 10."""
 WITHOUT_EFFECT = frozenset({ReceiptOutcome.UNCHANGED, ReceiptOutcome.STALE, ReceiptOutcome.DEAD})
 
 
 class StoreStage:
-    """From ``cortex.resolved`` to ``cortex.stored`` and ``cortex.graph``."""
+    """From ``cortex.resolved`` to ``cortex.stored`` and ``cortex.graph``.
+
+    The store refuses what is older than what it has; a compacted topic keeps what was written last. So where telling the
+    graph took long, what was told is compared with what stands by then, and told anew where it differs.
+    """
 
     def __init__(  # noqa: PLR0917 - its parts
         self,
         hop: Hop,
         batcher: Batcher,
+        writer: KnowledgeWriter,
         models: TenantModels,
         partitions: int,
         clock: Clock,
@@ -37,6 +46,7 @@ class StoreStage:
     ) -> None:
         self._hop = hop
         self._batcher = batcher
+        self._writer = writer
         self._models = models
         self._partitions = partitions
         self._clock = clock
@@ -47,14 +57,33 @@ class StoreStage:
         del draining
         effects = [effect for record in records if (effect := await self._read(record)) is not None]
         messages = [effect.message for effect in effects]
+        began_s = self._clock.monotonic()
         with self._hop.hold(messages), self._hop.trace(messages):
             applied = await self._apply(effects)
         self._count(effects, applied)
         told = [contribution for one in applied for contribution in one.contributions]
         await contribute(self._hop, self._partitions, told)
+        while told and self._clock.monotonic() - began_s > LATE_S:
+            began_s = self._clock.monotonic()
+            told = await self._outdated(told)
+            await contribute(self._hop, self._partitions, told)
         receipts = [_receipt(effect, one) for effect, one in zip(effects, applied, strict=True)]
         await self._hop.publish(STORED, records[0].partition, receipts)
         return len(records)
+
+    async def _outdated(self, told: Sequence[Contribution]) -> list[Contribution]:
+        """Return what stands now of the contributions that were told, where it differs from the last that was told."""
+        last = {(one.tenant, one.id): one for one in told}
+        stands: dict[tuple[str, str], Contribution] = {}
+        for tenant in sorted({tenant for tenant, _ in last}):
+            kept = await self._hop.delivery.insist(lambda tenant=tenant: self._writer.contributions(tenant))  # type: ignore[misc] # bound now
+            stands.update({(tenant, one.id): one for one in kept if (tenant, one.id) in last})
+        found = []
+        for place, one in last.items():
+            now = stands.get(place) or Contribution(tenant=one.tenant, id=one.id, revision=one.revision, removed=True)
+            if now != one and not (now.removed and one.removed):
+                found.append(now)
+        return found
 
     def _count(self, effects: Sequence[Effect], applied: Sequence[Applied]) -> None:
         """Note how long each event took from its acceptance to the commit just made; what changed nothing took none."""

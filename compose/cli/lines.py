@@ -27,15 +27,24 @@ class Refused:
 def read_lines(
     lines: Iterable[str], *, tenant: str, source: str, scope: str
 ) -> Iterator[tuple[int, dict[str, Any]] | Refused]:
-    """Yield each line as (number, event JSON) or as refused. Blank lines and lines that begin with '#' are skipped."""
+    """Yield each line as (number, event JSON) or as refused. Blank lines and lines that begin with '#' are skipped.
+
+    Bytes that are not UTF-8 come as lone surrogates (``surrogateescape``), so that they refuse their own line alone.
+    """
     for number, line in enumerate(lines, start=1):
         text = line.strip()
         if not text or text.startswith("#"):
+            continue
+        if not _is_whole(text):
+            yield Refused(number, "", "not UTF-8")
             continue
         try:
             value = json.loads(text)
         except ValueError as error:
             yield Refused(number, "", f"not JSON: {error}")
+            continue
+        except RecursionError:
+            yield Refused(number, "", "not JSON: nested too deeply")
             continue
         if not isinstance(value, dict):
             yield Refused(number, "", "not a JSON object")
@@ -82,6 +91,14 @@ def batches(events: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
         size += length
     if batch:
         yield batch
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _scope(value: Any) -> Any:

@@ -1,5 +1,6 @@
 """``cortex publish``."""
 
+import io
 import json
 import sys
 import time
@@ -44,7 +45,7 @@ def run_publish(
             good = _good(read_lines(lines, tenant=tenant, source=source, scope=scope), refused)
             taken = publish_all(client, good, bulk=bulk, quiet=as_json)
             searchable = wait_searchable(client, taken) if wait else None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         sys.stderr.write(f"cannot read {file}: {error}\n")
         return exits.USAGE
     _tell(taken, refused, searchable, as_json=as_json)
@@ -125,10 +126,13 @@ def _good(lines: Iterable[tuple[int, dict[str, Any]] | Refused], refused: list[R
 
 @contextmanager
 def _open(file: str) -> Iterator[IO[str]]:
+    """Open a file so that a byte that is not UTF-8 spoils its line alone."""
     if file == "-":
+        if isinstance(sys.stdin, io.TextIOWrapper):
+            sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
         yield sys.stdin
         return
-    with open(file, encoding="utf-8") as lines:  # noqa: PTH123 - '-' and paths are one argument
+    with open(file, encoding="utf-8", errors="surrogateescape") as lines:  # noqa: PTH123 - '-' and paths are one argument
         yield lines
 
 
@@ -142,7 +146,7 @@ def _tell(taken: list[Accepted], refused: list[Refused], searchable: bool | None
         }
         print(json.dumps(document, ensure_ascii=False))
         return
-    print(f"{len(taken) - again} accepted, {again} known before, {len(refused)} refused", end="")
+    print(f"{len(taken) - again} accepted, {again} known before, {len({line.line for line in refused})} refused", end="")
     print({True: "; all searchable", False: "; not all searchable yet", None: ""}[searchable])
     for line in refused:
         where = f" {line.field}" if line.field else ""

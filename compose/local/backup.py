@@ -130,7 +130,7 @@ def restore_backup(source: Path, folder: Path, on_progress: OnProgress = lambda 
 def read_manifest(source: Path) -> Manifest:
     """Read what a backup says of itself. Raises DataFolderError, FolderNewer."""
     try:
-        value = json.loads((source / MANIFEST).read_bytes())
+        value = orjson.loads((source / MANIFEST).read_bytes())
     except FileNotFoundError as error:
         raise DataFolderError(
             f"{source} is not a whole backup: it has no {MANIFEST}, which is written last."

@@ -135,11 +135,11 @@ async def export_events(
     begun = ExportManifest(release=release, made_at=now, log_id=log.log_id, tenant=tenant)
     exporter = Exporter.open(folder, begun, events=events)
     try:
-        discarded = (await discarded_in(log, tenant)).without_effect
+        discarded = await discarded_in(log, tenant)
         async for page in log.scan(tenant):
             for record in page:
                 if exporter.is_due(record):
-                    exporter.add(record, discarded=record.position in discarded)
+                    exporter.add(record, discarded=discarded.letter_of(record) is not None)
             on_progress(exporter.written)
         return exporter.finish()
     finally:

@@ -203,6 +203,8 @@ def _checked_lines(path: Path, manifest: ExportManifest) -> Iterator[tuple[int, 
         file = path.open("rb")
     except FileNotFoundError as error:
         raise DataFolderError(f"{path.name} is missing.") from error
+    except OSError as error:
+        raise DataFolderError(f"{path.name} cannot be read: {error.strerror}.") from error
     with translated(path.parent), file:
         while text := file.readline(LINE_BYTES):
             digest.update(text)

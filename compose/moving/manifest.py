@@ -3,7 +3,6 @@
 import base64
 import binascii
 import hashlib
-import json
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -104,7 +103,7 @@ def read_line(text: bytes) -> Line:
 def read_manifest(folder: Path) -> ExportManifest | None:
     """Read what an export says of itself; None where there is none. Raises UnsupportedVersion, DataFolderError."""
     try:
-        value = json.loads((folder / MANIFEST).read_bytes())
+        value = orjson.loads((folder / MANIFEST).read_bytes())
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:

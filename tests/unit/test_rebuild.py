@@ -161,6 +161,23 @@ async def test_what_was_discarded_stays_away_from_a_store_that_is_made_for_good(
     assert set(await store.fingerprints(TENANT, "units")) == {"good"}
 
 
+async def test_a_letter_of_a_record_that_never_entered_leaves_out_no_event_of_the_same_number():
+    """What was refused before it had a place is named by the broker's offset, which is the number of another event."""
+    log = await log_of([unit(1, "good", "The build runs nightly.")])
+    live, _ = await rebuilt(log)
+    letter = _letter("embed", 1, await _partition(log, "e1")).model_copy(update={"event_id": "refused"})
+    await log.bury(letter)
+    verdict, rebuild = await compared(log, live, buried=await buried_in(log, live, TENANT))
+    assert (verdict.differing, rebuild.tally.mended) == (0, [])
+    assert await log.mark_letter(letter.id, LetterMark(state=LetterState.DISCARDED, by="ana", at=SystemClock().now()))
+    discarded = await discarded_in(log, TENANT)
+    store = MemoryStore()
+    await Rebuild(log, store, store, HashedEmbedder()).run(TENANT, discarded)
+    assert set(await store.fingerprints(TENANT, "units")) == {"good"}
+    [record] = [one async for page in log.scan(TENANT) for one in page]
+    assert discarded.letter_of(record) is None
+
+
 async def test_a_difference_is_located_with_what_both_sides_say():
     log = await log_of(TEXTS[:3])
     live, _ = await rebuilt(await log_of([*TEXTS[:2], unit(3, "b", "Ticket 88 is owned by Zoe.")]))

@@ -1,0 +1,119 @@
+"""Cases on the cluster set-up: two ingest and two query processes, a real Kafka and a real Redis, met over HTTP."""
+
+import json
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from tests.e2e.cluster_product import ClusterProduct
+from tests.e2e.conftest import PATIENT
+from tests.e2e.product import until
+from tests.e2e.tenant import Tenant
+
+pytestmark = [pytest.mark.e2e, pytest.mark.cluster, pytest.mark.timeout(400)]
+
+TURNS_S = 30.0  # what is promised
+_numbers = count(1)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProduct]:
+    product = ClusterProduct(tmp_path_factory.mktemp("cluster") / "data", env=PATIENT)
+    try:
+        product.start()
+        yield product
+    finally:
+        product.close()
+
+
+@pytest.fixture
+def tenant(cluster: ClusterProduct) -> Tenant:
+    return Tenant(cluster, f"cluster-{next(_numbers)}")
+
+
+def test_one_event_delivered_three_times_and_said_again_by_another_source(tenant: Tenant):
+    """Case C10: one unit a source, one text, two corroborations, whichever door and replica it came through."""
+    text = "Deploy freeze starts Friday."
+    event = tenant.unit("e1", text, source="urn:chat")
+    for _ in range(3):
+        tenant.publish(event)
+    tenant.produce(json.dumps(event).encode(), key=f"{tenant.name}/e1".encode())
+    tenant.wait_state(event["id"], "stored", "urn:chat")
+    tenant.tell(tenant.unit("e2", text, source="urn:wiki"))
+    assert tenant.units() == 2
+    assert tenant.status()["counts"]["passages"] == 1
+    (result,) = [one for one in tenant.search("When does the deploy freeze start?") if one["text"] == text]
+    assert result["corroborations"] == 2
+
+
+def test_a_shorter_version_of_a_document_leaves_no_tail(tenant: Tenant):
+    """Case C14."""
+    texts = [f"Section {n}. Its marker is MARK-{n:02d}." for n in range(1, 41)]
+    tenant.tell(*tenant.document("manual", 1, texts))
+    assert tenant.units() == 40
+    edited = [*texts[:2], "Section 3 was rewritten. Its marker is MARK-03.", *texts[3:6]]
+    tenant.tell(*tenant.document("manual", 2, edited))
+    tenant.eventually(lambda: tenant.units() == 6, "the tail is gone")
+    assert {one["text"] for one in tenant.search("MARK")} == set(edited)
+    tenant.tell(*({**event, "id": f"again-{event['id']}"} for event in tenant.document("manual", 2, edited)))
+    assert tenant.units() == 6
+
+
+def test_poison_between_good_events_of_one_partition(tenant: Tenant):
+    """Case C30."""
+    good = [tenant.unit("e1", "The quail nests in May."), tenant.unit("e7", "The heron nests in June.")]
+    bad = [b"{not json", json.dumps({**tenant.unit("e3", "x"), "type": "unit.guessed"}).encode()]
+    bodies = [json.dumps(good[0]).encode(), *bad, json.dumps(good[1]).encode()]
+    places = tenant.produce(*bodies, key=f"{tenant.name}/e1".encode())
+    for event in good:
+        tenant.wait_state(event["id"], "stored")
+    (letter,) = tenant.eventually(tenant.letters, "it has its dead letter")
+    assert (letter["stage"], letter["cause"], letter["attempts"]) == ("embed", "invalid-input", 1)
+    assert (letter["partition"], letter["offset"]) == places[2]
+
+
+def test_twenty_kills_of_ingest_processes_leave_nothing_in_between(cluster: ClusterProduct, tenant: Tenant):
+    """Case C32: each time another process takes the place of the one that was killed, in the middle of 200 events."""
+    accepted = []
+    for number in range(20):
+        said = [tenant.unit(f"u{number}-{n}", f"Locker {number * 10 + n} holds a rope.") for n in range(10)]
+        accepted += tenant.publish(*said)
+        cluster.kill_ingest(number % 2)
+        cluster.start_ingest(number % 2)
+    cluster.wait_stored(accepted)
+    assert tenant.units() == 200
+    assert tenant.letters() == []
+    tenant.eventually(lambda: not any(mark["lag"] for mark in tenant.status()["watermarks"]), "the lag is 0")
+
+
+def test_while_redis_is_away_events_are_handled_and_questions_answered(cluster: ClusterProduct, tenant: Tenant):
+    tenant.tell(tenant.unit("before", "The spare key hangs in the boathouse."))
+    cluster.kill_redis()
+    try:
+        accepted = tenant.publish(*(tenant.unit(f"u{n}", f"Buoy {n} is painted green.") for n in range(20)))
+        answer = tenant.ask("Where does the spare key hang?")
+        assert [result["unit_id"] for result in answer["results"]][:1] == ["before"]
+        cluster.wait_stored(accepted)
+    finally:
+        cluster.start_redis()
+    assert tenant.units() == 21
+    assert tenant.letters() == []
+
+
+def test_while_kafka_is_down_nothing_is_accepted_that_is_not_kept(cluster: ClusterProduct, tenant: Tenant):
+    accepted = tenant.publish(*(tenant.unit(f"u{n}", f"Crane {n} lifts two tonnes.") for n in range(20)))
+    cluster.kill_broker()
+    try:
+        refused = cluster.http.post("/v1/events", json=[tenant.unit("down", "Crane 99 is broken.")])
+        assert refused.status_code == 503
+        assert refused.headers["content-type"] == "application/problem+json"
+        for port in cluster.ingest_ports:
+            until(lambda port=port: not cluster.ready(port), TURNS_S, "readiness has turned")
+    finally:
+        cluster.start_broker()
+    for port in (*cluster.ingest_ports, *cluster.query_ports):
+        until(lambda port=port: cluster.ready(port), 2 * TURNS_S, "it is ready again, without a restart")
+    cluster.wait_stored([*accepted, *tenant.publish(tenant.unit("after", "Crane 100 works."))])
+    for name in (*(f"u{n}" for n in range(20)), "after"):
+        assert tenant.get(f"/v1/units/{name}").status_code == 200, name
