@@ -7,7 +7,7 @@ without it a folder is no backup.
 """
 
 import hashlib
-import json
+
 import os
 import re
 import shutil
