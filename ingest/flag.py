@@ -1,6 +1,5 @@
 """contradictions: each receipt's units are compared with what is known; what is found is kept and told."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC
@@ -9,7 +8,7 @@ from typing import Final
 import orjson
 from pydantic import ValidationError
 
-from ingest.contradictions import ContradictionCheck, with_renamed
+from ingest.contradictions import DECLARING, ContradictionCheck, with_renamed
 from ingest.delivery import Hopeless
 from ingest.hop import Hop
 from ingest.lanes import Draining
@@ -19,7 +18,7 @@ from shared.store import CONTRADICTIONS as CHECKED
 from shared.store import FoundContradiction, KnowledgeReader, KnowledgeWriter, StoredContradiction
 
 ROUNDS: Final = 5
-"""Checks of one window; more than one only while another process checks the same tenant at the same moment."""
+"""Checks for one declaration; more than two only while another lane finds pairs of the same units at the same moment."""
 KEPT: Final = 100_000
 """Pairs of one receipt's units that are read back: each unit is compared with 200 others."""
 
@@ -37,6 +36,11 @@ class _Checked:
     found: tuple[FoundContradiction, ...] = ()
 
     @property
+    def renamed(self) -> bool:
+        """Whether its units were stored before, and compared again for a declaration."""
+        return self.receipt.outcome in DECLARING
+
+    @property
     def place(self) -> tuple[str, str, int]:
         """What its watermark belongs to."""
         return self.tenant, self.receipt.position.topic, self.receipt.position.partition
@@ -51,15 +55,13 @@ class FlagStage:
 
     A declaration's receipt has the units compared again whose names it may have changed.
 
-    A record takes the place of what is kept of its units. Were another window to find a pair of theirs between their check
-    and their record, that pair would be dropped; so windows take turns, and where another process has checked something
-    meanwhile, the window is checked again.
+    Windows of several lanes and processes are checked at once. Of two units the later commit sees the earlier, whichever is
+    recorded first: a record takes away no pair whose revisions stand.
     """
 
     def __init__(self, hop: Hop, reader: KnowledgeReader, writer: KnowledgeWriter, partitions: int) -> None:
         self._hop = hop
         self._reader = reader
-        self._alone = asyncio.Lock()
         self._checker = ContradictionCheck(reader)
         self._writer = writer
         self._partitions = partitions
@@ -71,13 +73,8 @@ class FlagStage:
         partition that found nothing share a transaction: most do, and each alone would cost a commit.
         """
         del draining
-        async with self._alone:
-            receipts = await self._read_all(records)
-            before = marks = await self._marks(receipts)
-            for _ in range(ROUNDS):
-                seen, marks = marks, await self._settle(receipts, before)
-                if _elsewhere(receipts, marks) == _elsewhere(receipts, seen):
-                    break
+        receipts = await self._read_all(records)
+        await self._settle(receipts, await self._marks(receipts))
         return len(records)
 
     async def _read_all(self, records: Sequence[Record]) -> list[tuple[Receipt, str]]:
@@ -100,10 +97,16 @@ class FlagStage:
         async with self._reader.snapshot(tenant) as snapshot:
             return await snapshot.watermarks(CHECKED)
 
-    async def _settle(self, receipts: Sequence[tuple[Receipt, str]], before: _Marks) -> _Marks:
-        """Check, record and tell; return how far the checks are then. ``before``: how far they were."""
+    async def _settle(self, receipts: Sequence[tuple[Receipt, str]], before: _Marks) -> None:
+        """Check, record and tell. ``before``: how far the checks were."""
         held: list[_Checked] = []
         for checked in await self._check_all(receipts):
+            if checked.renamed and checked.units:
+                if held:
+                    await self._record(held, before)
+                    held = []
+                await self._record_again(checked)
+                continue
             if held and (checked.found or held[-1].place != checked.place):
                 await self._record(held, before)
                 held = []
@@ -113,7 +116,6 @@ class FlagStage:
                 held = []
         if held:
             await self._record(held, before)
-        return await self._marks(receipts)
 
     async def _read(self, record: Record) -> Receipt | None:
         try:
@@ -164,6 +166,23 @@ class FlagStage:
         again = last.receipt.position.number <= before.get(last.place, -1)
         await self._tell(last.tenant, await self._kept(last) if again and last.found else fresh)
 
+    async def _record_again(self, checked: _Checked) -> None:
+        """Let what was not found again go; and look once more, for another lane may have found a pair in between."""
+        receipt, found = checked.receipt, list(checked.found)
+        for _ in range(ROUNDS):
+            fresh = await self._hop.delivery.insist(
+                lambda found=found: self._writer.record_contradictions(  # type: ignore[misc] # bound now
+                    checked.tenant, None, receipt.recorded_at, checked.units, found
+                )
+            )
+            await self._tell(checked.tenant, fresh)
+            seen, found = found, await self._hop.delivery.insist(lambda: self._checker.check(receipt))
+            if found == seen:
+                break
+        await self._hop.delivery.insist(
+            lambda: self._writer.record_contradictions(checked.tenant, receipt.position, receipt.recorded_at, (), ())
+        )
+
     async def _kept(self, checked: _Checked) -> list[StoredContradiction]:
         """Return what is kept of the pairs that a check has found."""
 
@@ -178,12 +197,6 @@ class FlagStage:
         for pair in pairs:
             message = contradiction_record(tenant, pair)
             await self._hop.publish(CONTRADICTIONS, partition_of(message.key or b"", self._partitions), [message])
-
-
-def _elsewhere(receipts: Sequence[tuple[Receipt, str]], marks: _Marks) -> _Marks:
-    """Return how far the checks are in other partitions than these receipts'."""
-    own = {(tenant, receipt.position.topic, receipt.position.partition) for receipt, tenant in receipts}
-    return {place: number for place, number in marks.items() if place not in own}
 
 
 def _event_of(receipt: Receipt) -> StageMessage:

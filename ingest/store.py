@@ -22,7 +22,7 @@ from shared.kafka import GRAPH, STORED, Outgoing, Record, partition_of
 from shared.store import Applied, Effect, KnowledgeWriter
 
 LATE_S: Final = 2.0
-"""From the look at the store to the last acknowledgement it takes milliseconds. After longer another process may have this
+"""From the store's commit to the last acknowledgement it takes milliseconds. After longer another process may have this
 one's partition, and have told of newer revisions: a drain takes 3 s, and a silent member is given up after 10."""
 WITHOUT_EFFECT = frozenset({ReceiptOutcome.UNCHANGED, ReceiptOutcome.STALE, ReceiptOutcome.DEAD})
 
@@ -57,9 +57,9 @@ class StoreStage:
         del draining
         effects = [effect for record in records if (effect := await self._read(record)) is not None]
         messages = [effect.message for effect in effects]
-        began_s = self._clock.monotonic()
         with self._hop.hold(messages), self._hop.trace(messages):
             applied = await self._apply(effects)
+        began_s = self._clock.monotonic()
         self._count(effects, applied)
         told = [contribution for one in applied for contribution in one.contributions]
         await contribute(self._hop, self._partitions, told)
