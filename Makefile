@@ -8,10 +8,10 @@ ARGS ?=
 export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
 
-.PHONY: help up cluster test test-cluster test-page check lint eval bench lock schemas clean
+.PHONY: help up cluster test test-cluster test-page check lint eval eval-stores bench bench-cluster chaos lock schemas clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Cortex needs Python 3.11 or later: make PYTHON=python3.11 ..."; exit 1; }
@@ -33,7 +33,7 @@ test: $(READY) ## run all tests (real broker, cache and processes on loopback)
 test-cluster: $(READY) ## run the broker's tests on Apache Kafka, and Weaviate's (needs java 17, maven, go)
 	@for tool in java:openjdk-17-jre-headless mvn:maven "go:golang (1.21 or later)"; do \
 		command -v $${tool%%:*} >/dev/null || { echo "$${tool%%:*} is not installed: apt-get install $${tool#*:}"; exit 1; }; done
-	@$(BIN)/python -m tests.on_cluster -m "broker or cluster" tests/contract tests/integration $(ARGS)
+	@$(BIN)/python -m tests.on_cluster -m "broker or cluster" tests/contract tests/integration tests/e2e $(ARGS)
 
 test-page: $(READY) ## drive the page in Chromium (needs chromium, node 20 and npm)
 	@for tool in chromium node npm; do command -v $$tool >/dev/null || { echo "$$tool is not installed: apt-get install chromium nodejs npm"; exit 1; }; done
@@ -52,8 +52,17 @@ lint: $(READY) ## format, lint, import contracts, types
 eval: $(READY) ## answer quality on the evaluation sets, beside baselines of the same run
 	@$(BIN)/python -m tests.eval $(ARGS)
 
+eval-stores: $(READY) ## the same questions on SQLite and on Weaviate (needs go at the first time)
+	@$(BIN)/python -m tests.eval.stores $(ARGS)
+
 bench: $(READY) ## latency, throughput and memory, beside the floor of the same run
 	@$(BIN)/python -m tests.bench $(ARGS)
+
+bench-cluster: $(READY) ## the same on Kafka, Weaviate and Redis (needs java 17, maven, go)
+	@$(BIN)/python -m tests.bench.cluster $(ARGS)
+
+chaos: $(READY) ## kill processes while 10,000 events are handled, and compare (on Kafka too: java 17, maven)
+	@$(BIN)/python -m tests.chaos $(ARGS)
 
 schemas: $(READY) ## export the JSON Schemas
 	@$(BIN)/python -m schemas.export

@@ -9,6 +9,7 @@ from httpx_sse import ServerSentEvent, connect_sse
 
 from schemas.problems import Problem
 from schemas.status import AcceptedBatch
+from shared.errors import InvalidInput
 
 TIMEOUT_S = 30.0
 CONNECT_TIMEOUT_S = 2.0
@@ -28,9 +29,12 @@ class ProblemError(Exception):
 
 
 class Client:
-    """One connection to a Cortex; all calls are bounded in time."""
+    """One connection to a Cortex; all calls are bounded in time. Raises InvalidInput for what no header can carry."""
 
     def __init__(self, url: str, token: str | None = None, tenant: str | None = None) -> None:
+        for name, value in (("token", token), ("tenant", tenant)):
+            if value and not (value.isascii() and value.isprintable()):
+                raise InvalidInput(f"the {name} has characters that no {name} has.")
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         if tenant:
             headers["Cortex-Tenant"] = tenant

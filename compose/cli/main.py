@@ -64,7 +64,10 @@ def up(
         str, typer.Option(envvar="CORTEX_DATA_DIR", help="Folder of everything that is kept.")
     ] = ".cortex",
     port: Annotated[
-        int | None, typer.Option(help="HTTP port; Kafka and cache take the next two. Default 8420.")
+        int | None,
+        typer.Option(
+            min=1, help="HTTP port; Kafka, cache and ingest's figures take this plus 1, 2 and 4. Default 8420."
+        ),
     ] = None,
     tenant: Tenant = TENANT,
     as_json: Json = False,
@@ -373,5 +376,8 @@ def run() -> None:
     except CortexError as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(exits.REFUSED)
+    except UnicodeEncodeError as error:  # bytes of an argument that are no text, or an output that cannot take one
+        sys.stderr.write(f"this cannot be written as {error.encoding}: {error.object[error.start : error.end]!a}\n")
+        sys.exit(exits.USAGE)
     except BrokenPipeError:
         sys.exit(exits.OK)

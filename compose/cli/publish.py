@@ -146,7 +146,9 @@ def _tell(taken: list[Accepted], refused: list[Refused], searchable: bool | None
         }
         print(json.dumps(document, ensure_ascii=False))
         return
-    print(f"{len(taken) - again} accepted, {again} known before, {len({line.line for line in refused})} refused", end="")
+    print(
+        f"{len(taken) - again} accepted, {again} known before, {len({line.line for line in refused})} refused", end=""
+    )
     print({True: "; all searchable", False: "; not all searchable yet", None: ""}[searchable])
     for line in refused:
         where = f" {line.field}" if line.field else ""

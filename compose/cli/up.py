@@ -10,6 +10,7 @@ from rich.console import Console
 
 from compose.cli import exits
 from compose.cli.client import Client
+from compose.cli.main import URL
 from compose.cli.publish import publish_all, wait_searchable
 from compose.cli.read_settings import read_settings
 from schemas.events import dump_event
@@ -61,6 +62,7 @@ def _greet(console: Console, settings: Settings, url: str, *, company: bool, as_
 
         command = sys.argv[0] if Path(sys.argv[0]).name == "cortex" else "cortex"
         console.print("Try:")
+        where = "" if url == URL else f" --url {url}"
         for question in TO_TRY:
-            console.print(f'  {command} ask "{question}"', highlight=False)
+            console.print(f'  {command} ask "{question}"{where}', highlight=False, soft_wrap=True)
         console.print()

@@ -7,7 +7,6 @@ without it a folder is no backup.
 """
 
 import hashlib
-
 import os
 import re
 import shutil
@@ -18,6 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
+import orjson
 from pydantic import Field, ValidationError
 
 from compose.local.folder import FileLock, read_version, release, translated

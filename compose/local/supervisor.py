@@ -71,8 +71,8 @@ def _settle(settings: Settings, folder: DataFolder) -> Settings:
         wanted["cache_port"] = (LOOPBACK, settings.cache_port)
     wanted["ingest_port"] = (LOOPBACK, settings.ingest_port)
     ports = distinct_ports(wanted, wait_s)
-    paths = {"data_dir": folder.path, "tokens_file": settings.tokens_file and settings.tokens_file.absolute()}
-    return settings.model_copy(update={**paths, **ports})
+    paths = {name: value.absolute() for name, value in settings if isinstance(value, Path)}
+    return settings.model_copy(update={**paths, "data_dir": folder.path, **ports})
 
 
 class _Runtime:

@@ -18,11 +18,13 @@ from typing import Any, Final
 import numpy as np
 import orjson
 from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
 
 from compose.local.folder import translated, write_whole
 from compose.moving.manifest import LINE_BYTES, MANIFEST, ExportManifest, Line, read_line, read_manifest
 from ingest.intake import read_event, read_json
 from schemas.events import Event
+from schemas.units import TenantId
 from shared.errors import DataFolderError, InputError, InvalidInput
 from shared.log import BULK, EventLog
 
@@ -31,6 +33,7 @@ RECORDED: Final = "recordedtime"
 REFUSED_SHOWN: Final = 20
 
 OnProgress = Callable[[int], None]
+_TENANT: Final = TypeAdapter[str](TenantId)
 
 
 @dataclass(frozen=True)
@@ -229,7 +232,12 @@ def read_tenant_map(pairs: Sequence[str]) -> dict[str, str]:
         old, equals, new = pair.partition("=")
         if not (old and equals and new):
             raise InvalidInput(f"{pair!r} is not OLD=NEW.")
-        mapped[old] = new
+        if mapped.setdefault(old, new) != new:
+            raise InvalidInput(f"{old!r} is mapped to two tenants.")
+        try:
+            _TENANT.validate_python(new)
+        except ValidationError as error:
+            raise InvalidInput(f"{new!r} cannot be a tenant: {error.errors()[0]['msg']}.") from error
     return mapped
 
 

@@ -45,6 +45,7 @@ class ClusterProduct(Product):
         self._portal = self._stack.enter_context(start_blocking_portal("asyncio"))
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.query_ports = list(free_ports(1, 1))
+        self.url = f"http://127.0.0.1:{self.query_ports[0]}"
         self.ingest_ports = list(free_ports(1, 1))
 
     def start(self, *options: str) -> None:

@@ -5,6 +5,8 @@ from itertools import count
 
 import pytest
 
+from tests.conftest import BROKER
+from tests.e2e.cluster_product import ClusterProduct
 from tests.e2e.product import Product
 from tests.e2e.tenant import Tenant
 
@@ -14,8 +16,12 @@ _numbers = count(1)
 
 @pytest.fixture(scope="session")
 def shared_product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    """An empty Cortex that all cases share, with deadlines for a machine that has other things to do."""
-    product = Product(tmp_path_factory.mktemp("cases") / "data", env=PATIENT)
+    """An empty Cortex that all cases share, with deadlines for a machine that has other things to do.
+
+    Locally one process tree; with ``CORTEX_TEST_BROKER=kafka`` two ingest and two query processes on Kafka and Redis.
+    """
+    kind = ClusterProduct if BROKER == "kafka" else Product
+    product = kind(tmp_path_factory.mktemp("cases") / "data", env=PATIENT)
     try:
         product.start()
         yield product

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.e2e, pytest.mark.broker, pytest.mark.timeout(180)]
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -1,35 +1,33 @@
 """Cases on the cluster set-up: two ingest and two query processes, a real Kafka and a real Redis, met over HTTP."""
 
 import json
-from collections.abc import Iterator
-from itertools import count
 
 import pytest
 
 from tests.e2e.cluster_product import ClusterProduct
-from tests.e2e.conftest import PATIENT
-from tests.e2e.product import until
+from tests.e2e.product import SETTLED, Product, until
 from tests.e2e.tenant import Tenant
 
 pytestmark = [pytest.mark.e2e, pytest.mark.cluster, pytest.mark.timeout(400)]
 
 TURNS_S = 30.0  # what is promised
-_numbers = count(1)
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProduct]:
-    product = ClusterProduct(tmp_path_factory.mktemp("cluster") / "data", env=PATIENT)
-    try:
-        product.start()
-        yield product
-    finally:
-        product.close()
 
 
 @pytest.fixture
-def tenant(cluster: ClusterProduct) -> Tenant:
-    return Tenant(cluster, f"cluster-{next(_numbers)}")
+def cluster(shared_product: Product) -> ClusterProduct:
+    assert isinstance(shared_product, ClusterProduct)
+    return shared_product
+
+
+def settled(tenant: Tenant, accepted: list[dict]) -> None:
+    """Wait until the store has each event, whatever has become of it since."""
+    for event in accepted:
+        tenant.eventually(
+            lambda event=event: (
+                tenant.get(f"/v1/events/{event['id']}", source=event["source"]).json().get("state") in SETTLED
+            ),
+            f"{event['id']} is stored",
+        )
 
 
 def test_one_event_delivered_three_times_and_said_again_by_another_source(tenant: Tenant):
@@ -81,7 +79,7 @@ def test_twenty_kills_of_ingest_processes_leave_nothing_in_between(cluster: Clus
         accepted += tenant.publish(*said)
         cluster.kill_ingest(number % 2)
         cluster.start_ingest(number % 2)
-    cluster.wait_stored(accepted)
+    settled(tenant, accepted)
     assert tenant.units() == 200
     assert tenant.letters() == []
     tenant.eventually(lambda: not any(mark["lag"] for mark in tenant.status()["watermarks"]), "the lag is 0")
@@ -94,7 +92,7 @@ def test_while_redis_is_away_events_are_handled_and_questions_answered(cluster: 
         accepted = tenant.publish(*(tenant.unit(f"u{n}", f"Buoy {n} is painted green.") for n in range(20)))
         answer = tenant.ask("Where does the spare key hang?")
         assert [result["unit_id"] for result in answer["results"]][:1] == ["before"]
-        cluster.wait_stored(accepted)
+        settled(tenant, accepted)
     finally:
         cluster.start_redis()
     assert tenant.units() == 21
@@ -114,6 +112,6 @@ def test_while_kafka_is_down_nothing_is_accepted_that_is_not_kept(cluster: Clust
         cluster.start_broker()
     for port in (*cluster.ingest_ports, *cluster.query_ports):
         until(lambda port=port: cluster.ready(port), 2 * TURNS_S, "it is ready again, without a restart")
-    cluster.wait_stored([*accepted, *tenant.publish(tenant.unit("after", "Crane 100 works."))])
+    settled(tenant, [*accepted, *tenant.publish(tenant.unit("after", "Crane 100 works."))])
     for name in (*(f"u{n}" for n in range(20)), "after"):
         assert tenant.get(f"/v1/units/{name}").status_code == 200, name

@@ -64,6 +64,28 @@ def test_refused_lines_are_named_and_the_others_published(cortex):
     assert "line 4 data/type" in err
 
 
+def test_a_line_with_several_faults_or_with_bytes_that_are_no_text_is_one_refused_line(cortex, tmp_path):
+    file = tmp_path / "lines.jsonl"
+    file.write_bytes(b'{"text": "", "type": "rumour"}\n{"text": "\xff"}\n{"text": "Good line about the Uria."}\n')
+    for arguments in (("publish", str(file)), ("publish", str(file), "--scope", "nowhere/x")):
+        code, out, _ = cortex(*arguments)
+        assert code == 1
+        assert out.endswith(f"{3 if '--scope' in arguments else 2} refused\n")
+
+
+def test_what_no_header_and_no_request_can_carry_is_one_clear_line(cortex):
+    for arguments in (
+        ("status", "--tenant", "ä"),
+        ("status", "--token", "a\nb"),
+        ("jobs", b"\xff"),
+        ("ask", b"what \xff"),
+    ):
+        code, _, err = cortex(*arguments)
+        assert code in {1, 2}
+        assert "Traceback" not in err
+        assert err.strip()
+
+
 def test_a_question_that_nothing_answers_has_an_exit_code_of_its_own(cortex):
     assert cortex("ask", "who wrote the opera about the glass mountain of Tyrol?")[0] == 5
 
@@ -73,6 +95,13 @@ def test_no_service_is_one_clear_line(cortex):
     assert (code, out) == (3, "")
     assert "no Cortex answers at http://127.0.0.1:9" in err
     assert "Traceback" not in err
+
+
+def test_a_runtime_needs_ports_that_can_be_named(cortex):
+    for port in ("0", "-1", "65536"):
+        code, _, err = cortex("up", "--port", port)
+        assert code in {1, 2}
+        assert "Traceback" not in err
 
 
 def test_a_missing_file_is_wrong_usage(cortex):

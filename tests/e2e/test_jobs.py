@@ -24,7 +24,8 @@ SECRET = f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"
 def product(tmp_path_factory):
     folder = tmp_path_factory.mktemp("jobs")
     (folder / "webhooks").write_text(json.dumps({"tenant": "demo", "secret": SECRET}))
-    product = Product(folder / "data", env={"CORTEX_WEBHOOK_SECRETS_FILE": str(folder / "webhooks")})
+    named_from_here = os.path.relpath(folder / "webhooks")  # the processes that read it run in another folder
+    product = Product(folder / "data", env={"CORTEX_WEBHOOK_SECRETS_FILE": named_from_here})
     try:
         product.start()
         yield product

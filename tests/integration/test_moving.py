@@ -252,6 +252,9 @@ async def test_a_changed_line_is_named_by_file_and_line(journals, tmp_path):
     file.unlink()
     with pytest.raises(DataFolderError, match=r"events-00002\.jsonl is missing"):
         check_export(folder)
+    file.mkdir()
+    with pytest.raises(DataFolderError, match=r"events-00002\.jsonl cannot be read"):
+        check_export(folder)
     assert await bodies(journals[1]) == []
 
 
@@ -264,13 +267,16 @@ async def test_a_later_format_and_what_is_no_export_are_refused(journals, tmp_pa
     (folder / MANIFEST).write_text(json.dumps({**manifest, "files": {"../../etc/passwd": {}}}))
     with pytest.raises(DataFolderError, match="damaged"):
         check_export(folder)
+    (folder / MANIFEST).write_text("[" * 100_000)
+    with pytest.raises(DataFolderError, match="cannot be read"):
+        check_export(folder)
     (folder / MANIFEST).unlink()
     with pytest.raises(InvalidInput, match="not an export"):
         check_export(folder)
 
 
-def test_a_tenant_map_is_old_equals_new():
-    assert read_tenant_map(["a=b", "c=d"]) == {"a": "b", "c": "d"}
-    for wrong in ("a", "a=", "=b"):
+def test_a_tenant_map_is_old_equals_new_once_each_and_new_a_name_that_a_tenant_can_have():
+    assert read_tenant_map(["a=b", "c=d", "a=b"]) == {"a": "b", "c": "d"}
+    for wrong in (["a"], ["a="], ["=b"], ["a=../b"], ["a=B c"], ["a=b", "a=c"]):
         with pytest.raises(InvalidInput):
-            read_tenant_map([wrong])
+            read_tenant_map(wrong)

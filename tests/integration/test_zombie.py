@@ -1,5 +1,9 @@
 """A process that stands still past its session and then goes on, not knowing that another has taken its place."""
 
+import asyncio
+import contextlib
+import fcntl
+import time
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -10,6 +14,7 @@ from shared.log import EVENTS
 from shared.logs.rows import make_row
 from shared.store import STORED
 from tests.chaos.checks import judge_graph, read_state
+from tests.chaos.members import Member
 from tests.chaos.plan import TENANTS, Plan, Said
 from tests.chaos.worlds import EmbeddedWorld, KafkaWorld, serving
 from tests.conftest import BROKER
@@ -51,7 +56,7 @@ async def test_a_process_that_stood_still_past_its_session_overwrites_and_double
         await until(lambda: _takes_part(folder, zombie.name), PATIENCE_S)
         await world.publish(old)
         await until(lambda: _some_are_handled(world), PATIENCE_S)
-        zombie.freeze()
+        await until(lambda: _frozen_without_the_files(zombie, world.settings.knowledge_dir), PATIENCE_S)
         await world.publish(new)
         await until(world.drained, PATIENCE_S)
         at_the_takeover = await world.watermarks(STORED)
@@ -77,6 +82,30 @@ async def test_a_process_that_stood_still_past_its_session_overwrites_and_double
         assert len(state.fingerprints[TENANT]["history"]) == UNITS, "each unit has the one older revision, once"
         assert state.events[TENANT] == {(one.source, one.id) for one in plan.events()}
         assert judge_graph(state, told) == []
+
+
+async def _frozen_without_the_files(zombie: Member, knowledge: Path) -> bool:
+    """Freeze it; let it go on where it holds the turn at the knowledge files, which nobody else could write then.
+
+    Those who write one SQLite take turns: who stands still within one is not overtaken, but waited for.
+    """
+    zombie.freeze()
+    free = [await asyncio.to_thread(_is_free, knowledge / name) for name in ("writers.turn", "writers.hold")]
+    if not all(free):
+        zombie.thaw()
+    return all(free)
+
+
+def _is_free(path: Path) -> bool:
+    """Whether a lock can be had within a second, as the others' transactions take milliseconds."""
+    deadline = time.monotonic() + 1.0
+    with path.open() as file:
+        while time.monotonic() < deadline:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+            time.sleep(0.001)
+    return False
 
 
 async def _some_are_handled(world) -> bool:
