@@ -12,7 +12,7 @@ from ingest.verify import Side
 from shared.clock import Clock, SystemClock
 from shared.embedder import Embedder, Embedders
 from shared.embedders.catalogue import Catalogue
-from shared.errors import DataFolderError, LogUnavailable
+from shared.errors import DataFolderError, LogUnavailable, UnknownThing
 from shared.log import EventLog
 from shared.logs.journal import Journal
 from shared.settings import Settings
@@ -79,13 +79,15 @@ async def sqlite_side(folder: Path, clock: Clock | None = None) -> AsyncIterator
 
 
 async def tenants_of(log: EventLog, live: Side, only: str | None) -> list[str]:
-    """Return every tenant that the log or the store knows, by name, or the one that is wanted."""
-    if only is not None:
-        return [only]
+    """Return every tenant that the log or the store knows, by name, or the one that is wanted. Raises UnknownThing."""
     found = set(await live.reader.tenants())
-    async for page in log.scan():
+    if only in found:
+        return [only]
+    async for page in log.scan(only):
         found.update(record.tenant for record in page)
-    return sorted(found)
+    if only is not None and only not in found:
+        raise UnknownThing(f"Neither the log nor the store knows a tenant {only!r}.")
+    return sorted(found) if only is None else [only]
 
 
 async def _open_log(settings: Settings, stack: AsyncExitStack) -> EventLog:
