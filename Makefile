@@ -35,7 +35,7 @@ test: $(READY) ## run all tests (real broker, cache and processes on loopback)
 test-cluster: $(READY) ## run the broker's tests on Apache Kafka, and Weaviate's (needs java 17, maven, go)
 	@for tool in java:openjdk-17-jre-headless mvn:maven "go:golang (1.21 or later)"; do \
 		command -v $${tool%%:*} >/dev/null || { echo "$${tool%%:*} is not installed: apt-get install $${tool#*:}"; exit 1; }; done
-	@$(BIN)/python -m tests.on_cluster -m "broker or cluster" tests/contract tests/integration tests/e2e $(ARGS)
+	@$(BIN)/python -m tests.on_cluster $(TWICE) -m "broker or cluster" tests/contract tests/integration tests/e2e $(ARGS)
 
 test-page: $(READY) ## drive the page in Chromium (needs chromium, node 20 and npm)
 	@for tool in chromium node npm; do command -v $$tool >/dev/null || { echo "$$tool is not installed: apt-get install chromium nodejs npm"; exit 1; }; done

@@ -60,9 +60,10 @@ async def run_member(settings: Settings) -> None:
         while not stop.is_set():
             pipeline = make()
             try:
-                await pipeline.start()
-                _log.info("member.running")
-                await _either(pipeline.failed, stop, following)
+                await _unless(stop, pipeline.start())
+                if not stop.is_set():
+                    _log.info("member.running")
+                    await _either(pipeline.failed, stop, following)
             except Transient as error:
                 _log.warning("member.waits", cause=str(error))
             finally:

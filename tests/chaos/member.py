@@ -28,13 +28,17 @@ async def run(settings: Settings, epoch: str, *, leads: bool) -> int:
         parts = (settings, f"127.0.0.1:{settings.kafka_port}", log, writer, reader, HashedEmbedder(), clock)
         pipeline = Pipeline(*parts, epoch=epoch, pump=leads)
         try:
-            await pipeline.start()
-            print("running", flush=True)
-            ends = [asyncio.create_task(pipeline.failed.wait()), asyncio.create_task(stop.wait())]
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            for end in ends:
+            asked = asyncio.create_task(stop.wait())
+            starting = asyncio.create_task(pipeline.start())
+            await asyncio.wait({starting, asked}, return_when=asyncio.FIRST_COMPLETED)
+            if starting.done():
+                starting.result()
+                print("running", flush=True)
+            failed = asyncio.create_task(pipeline.failed.wait())
+            await asyncio.wait({failed, asked}, return_when=asyncio.FIRST_COMPLETED)
+            for end in (starting, asked, failed):
                 end.cancel()
-            await asyncio.gather(*ends, return_exceptions=True)
+            await asyncio.gather(starting, asked, failed, return_exceptions=True)
             return int(pipeline.failed.is_set())
         except LogUnavailable:
             return 1  # the broker has ended, and the run with it

@@ -34,7 +34,8 @@ from tests.integration.conftest import BrokerProcess
 from tests.integration.ingesting import Rig, as_bytes, asserted, read, retracted
 from tests.integration.ordering import job_of, over, reindex
 
-pytestmark = [pytest.mark.integration, pytest.mark.anyio, pytest.mark.timeout(240)]
+# on Kafka alone: a group takes seconds to form on the embedded broker, and there are thirty of them
+pytestmark = [pytest.mark.integration, pytest.mark.anyio, pytest.mark.cluster, pytest.mark.timeout(240)]
 
 EVENTS_SAID: list[dict] = [
     *(asserted(f"u{n}", f"The limit of part {n} is {n}.") for n in range(16)),

@@ -20,7 +20,8 @@ from tests.chaos.worlds import EmbeddedWorld, KafkaWorld, serving
 from tests.conftest import BROKER
 from tests.integration.ingesting import until
 
-pytestmark = [pytest.mark.anyio, pytest.mark.integration, pytest.mark.broker, pytest.mark.timeout(300)]
+# on Kafka alone, for its time; the short chaos run freezes members on the embedded broker too
+pytestmark = [pytest.mark.anyio, pytest.mark.integration, pytest.mark.cluster, pytest.mark.timeout(300)]
 
 UNITS = 300
 PATIENCE_S = 90.0

@@ -15,6 +15,15 @@ def one_of(name: str, values: Iterable[Any]) -> Condition:
     return Filter.by_property(name).contains_any(list(values))
 
 
+def either(values: Iterable[tuple[str, str | int]]) -> Condition:
+    """Return the condition that a property has (or is) its value, for any of the pairs; one at least."""
+    by_name: dict[str, list[str | int]] = {}
+    for name, value in values:
+        by_name.setdefault(name, []).append(value)
+    conditions = [one_of(name, those) for name, those in by_name.items()]
+    return Filter.any_of(conditions) if len(conditions) > 1 else conditions[0]
+
+
 def is_(name: str, value: str | int) -> Condition:
     """Return the condition that a property has a value, or a term."""
     return Filter.by_property(name).equal(value)

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -16,14 +17,20 @@ from shared.stores.weaviate.client import Client
 from shared.stores.weaviate.conditions import Condition, is_
 from shared.stores.weaviate.records import object_id, slot_of, statement_body, statement_from
 from shared.stores.weaviate.schema import UNKNOWN_FUTURE, UNKNOWN_PAST, unit_collection
-from shared.stores.weaviate.table import Stored, Table
+from shared.stores.weaviate.table import Pair, Stored, Table
+from shared.stores.weaviate.together import together
 from shared.stores.weaviate.vectors import VectorSource
 from shared.validity import Successor, held, supersession
 
+Version = tuple[str, str]
+"""A unit's id and the name of what it says."""
 FIRST_CHUNK: Condition = is_("chunk", 0)
 """Each live unit has one of these, with its words and its text."""
 
-ROW = ("unit_id", "version", "chunk", "chunks", "superseded_from", "superseded_by", "leads", "words_digest")
+ROW = (
+    *("unit_id", "version", "chunk", "chunks", "superseded_from", "superseded_by", "leads", "words_digest"),
+    *("document_id", "supersedes", "pid", "place"),
+)
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,7 @@ class Row:
     chunks: int
     superseded: tuple[int | None, str | None]
     words: tuple[str, bool]
+    found_by: frozenset[Pair]
 
 
 @dataclass
@@ -89,15 +97,29 @@ class _World:
 class LiveIndex:
     """The live units of a tenant in one model's collection."""
 
-    def __init__(self, client: Client, prefix: str, tenant: str, model: str) -> None:
+    def __init__(
+        self, client: Client, prefix: str, tenant: str, model: str, known: "dict[Version, Statement] | None" = None
+    ) -> None:
         self.table = Table(client, unit_collection(prefix, model).name, tenant)
         self.model = model
         self._tenant = tenant
+        self._known = {} if known is None else known
+        self.asked: dict[Pair, None] = {}
+        self._rows: dict[UUID, Row] = {}
 
-    async def parts_of(self, documents: Collection[str]) -> set[str]:
-        """Return the units that are there as parts of the documents."""
-        found = await self.table.fetch_any("document_id", documents, ["unit_id"], FIRST_CHUNK)
-        return {one.properties["unit_id"] for one in found}
+    async def look(self, values: Iterable[Pair]) -> None:
+        """Read the objects that have any of the values, those that were asked for before excepted."""
+        new = [pair for pair in dict.fromkeys(values) if pair not in self.asked]
+        self._rows |= {one.id: _row(one) for one in await self.table.fetch_either(new, ROW)}
+        self.asked |= dict.fromkeys(new)
+
+    def parts_of(self, documents: Collection[str]) -> set[str]:
+        """Return the units that are there as parts of documents; these must have been looked at."""
+        return {row.unit_id for row in self._first({("document_id", name) for name in documents})}
+
+    def _first(self, values: Collection[Pair]) -> list[Row]:
+        """Return the first objects of the units that have any of the values."""
+        return [row for row in self._rows.values() if row.chunk == 0 and not row.found_by.isdisjoint(values)]
 
     async def settle(
         self, want: Mapping[str, Statement | None], vectors: VectorSource, again: Collection[str] = ()
@@ -106,11 +128,13 @@ class LiveIndex:
 
         First what is new, then what is derived of others, last what has to go: cut short anywhere, a repetition mends it.
         ``again``: units whose relations are looked at once more, although the units themselves may agree.
+        What was looked at before is not read anew: an index is for one round.
         """
+        await self.look([pair for unit_id, said in want.items() for pair in pairs_of(unit_id, said)])
         there: dict[str, dict[int, Row]] = {}
-        for one in await self.table.fetch_any("unit_id", want, ROW):
-            row = _row(one)
-            there.setdefault(row.unit_id, {})[row.chunk] = row
+        for row in self._rows.values():
+            if row.unit_id in want:
+                there.setdefault(row.unit_id, {})[row.chunk] = row
         done = Settled()
         for unit_id, said in want.items():
             if said is None:
@@ -125,8 +149,13 @@ class LiveIndex:
         derived = {unit_id: world.derived(unit_id) for unit_id in affected.superseded | affected.worded}
         objects = await self._objects(world, done.put, derived, vectors)
         await self.table.put(objects)
-        for unit_id in sorted(derived.keys() - done.put):
-            done.patched += await self._patch(world.rows.get(unit_id), unit_id, derived[unit_id], affected)
+        patches = [
+            patch
+            for unit_id in sorted(derived.keys() - done.put)
+            for patch in self._patches(world.rows.get(unit_id), unit_id, derived[unit_id], affected)
+        ]
+        await together(partial(self.table.patch, identity, changes) for identity, changes in patches)
+        done.patched = len(patches)
         kept = {one.id for one in objects}
         surplus = {
             row.id for unit_id in done.put | done.gone for row in there.get(unit_id, {}).values() if row.id not in kept
@@ -158,11 +187,11 @@ class LiveIndex:
         passages = {_pid(said) for said in (*old, *new)}
         beside = {place for unit in units for step in (-1, 1) for place in _place(unit, step)}
         around = beside | {place for unit in units for step in (-2, 0, 2) for place in _place(unit, step)}
-        found = await self.table.fetch_any("supersedes", targets | set(moved), ROW, FIRST_CHUNK)
-        found += await self.table.fetch_any("unit_id", targets - want.keys(), ROW, FIRST_CHUNK)
-        found += await self.table.fetch_any("pid", passages, ROW, FIRST_CHUNK)
-        found += await self.table.fetch_any("place", around, ROW, FIRST_CHUNK)
-        rows = {**{row.unit_id: row for row in map(_row, found)}, **there}
+        wanted: set[Pair] = {("supersedes", unit_id) for unit_id in targets | set(moved)}
+        wanted |= {("unit_id", unit_id) for unit_id in targets - want.keys()}
+        wanted |= {("pid", pid) for pid in passages} | {("place", place) for place in around}
+        await self.look(sorted(wanted, key=str))
+        rows = {**{row.unit_id: row for row in self._first(wanted)}, **there}
         others = await self._said(row for row in rows.values() if row.unit_id not in want)
         standing: dict[str, Statement | None] = {**others, **want}
         world = _World({unit_id: said for unit_id, said in standing.items() if said is not None}, rows)
@@ -176,9 +205,13 @@ class LiveIndex:
 
     async def _said(self, rows: Iterable[Row]) -> dict[str, Statement]:
         """Return the statements that made objects, by unit."""
-        found = await self.table.by_ids([row.id for row in rows], ["body"])
-        statements = [statement_from(one.properties["body"]) for one in found]
-        return {said.unit_id: said for said in statements}
+        rows = list(rows)
+        new = [row.id for row in rows if (row.unit_id, row.version) not in self._known]
+        for one in await self.table.by_ids(new, ["body"]):
+            said = statement_from(one.properties["body"])
+            self._known[said.unit_id, version_of(said)] = said
+        places = [(row.unit_id, row.version) for row in rows]
+        return {place[0]: self._known[place] for place in places if place in self._known}
 
     async def _objects(
         self, world: _World, unit_ids: Collection[str], derived: "Mapping[str, _Derived]", vectors: VectorSource
@@ -202,21 +235,22 @@ class LiveIndex:
                 own |= derived.words_properties() | {"body": statement_body(said)}
             yield Stored(identity, {**shared, **own}, vector)
 
-    async def _patch(self, row: Row | None, unit_id: str, derived: "_Derived", affected: "_Affected") -> int:
+    def _patches(
+        self, row: Row | None, unit_id: str, derived: "_Derived", affected: "_Affected"
+    ) -> Iterable[tuple[UUID, dict[str, Any]]]:
+        """Yield what has to be changed of a unit's objects."""
         if row is None:
-            return 0
+            return
         changes: dict[str, Any] = {}
         if unit_id in affected.worded and row.words != (derived.words_digest, derived.leads):
             changes |= derived.words_properties()
         superseded = unit_id in affected.superseded and row.superseded != derived.superseded
-        others = range(1, row.chunks) if superseded else ()
         if superseded:
             changes |= derived.superseded_properties()
         if changes:
-            await self.table.patch(row.id, changes)
-        for chunk in others:
-            await self.table.patch(_object_id(self._tenant, unit_id, chunk), derived.superseded_properties())
-        return int(bool(changes)) + len(others)
+            yield row.id, changes
+        for chunk in range(1, row.chunks if superseded else 1):
+            yield _object_id(self._tenant, unit_id, chunk), derived.superseded_properties()
 
 
 @dataclass(frozen=True)
@@ -259,6 +293,24 @@ def _place(unit: Unit, step: int = 0) -> tuple[str, ...]:
     return (f"{unit.scope.key} {unit.session_id} {unit.turn + step}",)
 
 
+def pairs_of(unit_id: str, said: Statement | None) -> Iterable[Pair]:
+    """Yield what finds a unit's objects, and those of its relations where it is to be live."""
+    yield "unit_id", unit_id
+    if said is not None and said.unit is not None:
+        yield from relations_of(said.unit, said.content_key)
+
+
+def relations_of(unit: Unit, content_key: str | None) -> Iterable[Pair]:
+    """Yield what finds the objects that a unit has to do with: what either supersedes, equal texts, turns around."""
+    yield "supersedes", unit.id
+    if unit.supersedes is not None:
+        yield "supersedes", unit.supersedes
+        yield "unit_id", unit.supersedes
+    yield "pid", passage_id(passage_key(unit, content_key or ""))
+    for step in range(-2, 3):
+        yield from (("place", place) for place in _place(unit, step))
+
+
 def _pid(said: Statement) -> int:
     assert said.unit is not None  # what is live has a body
     return passage_id(passage_key(said.unit, said.content_key or ""))
@@ -279,6 +331,11 @@ def _row(one: Stored) -> Row:
         chunks=int(said["chunks"]),
         superseded=(None if since == UNKNOWN_FUTURE else since, said["superseded_by"] or None),
         words=(said["words_digest"] or "", bool(said["leads"])),
+        found_by=frozenset(
+            (name, int(said[name]) if name == "pid" else said[name])
+            for name in ("unit_id", "document_id", "supersedes", "pid", "place")
+            if said[name] not in {"", None}
+        ),
     )
 
 

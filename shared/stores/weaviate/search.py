@@ -1,9 +1,9 @@
-"""The arms of a search: passages by words, by nearness, by entity and by time."""
+"""The arms of a search: passages by words, by nearness and by time (by entity: about.py)."""
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from shared.clock import Clock
 from shared.embedder import Vector
@@ -12,17 +12,15 @@ from shared.store import PassageHit
 from shared.stores.weaviate.conditions import Condition, every, is_, one_of, true
 from shared.stores.weaviate.live import FIRST_CHUNK
 from shared.stores.weaviate.table import MOST, Stored, Table
+from shared.stores.weaviate.together import together
 
 HIT = ("pid", "unit_id", "moment")
-ABOUT, MENTIONED = 1.0, 0.5
 MARGIN = 16
 GROWTH = 4
 TERMS_KEPT = 20_000
 """Counts of terms that are remembered, of all tenants together."""
 COUNTED_S = 60.0
 """How old a count may be: what is common today was so a minute ago."""
-COUNTS_AT_ONCE = 16
-"""Counts that a search has under way."""
 
 Search = Callable[[int], Awaitable[list[Stored]]]
 
@@ -76,19 +74,7 @@ def newest_first(moments: dict[str, int]) -> tuple[str, ...]:
 
 async def counted(names: Sequence[str], count: Callable[[str], Awaitable[int]]) -> dict[str, int]:
     """Return the count of each name, several at a time. All have ended when it returns or raises."""
-    gate = asyncio.Semaphore(COUNTS_AT_ONCE)
-
-    async def one(name: str) -> int:
-        async with gate:
-            return await count(name)
-
-    found = await asyncio.gather(*(one(name) for name in names), return_exceptions=True)
-    counts: dict[str, int] = {}
-    for name, number in zip(names, found, strict=True):
-        if isinstance(number, BaseException):
-            raise number
-        counts[name] = number
-    return counts
+    return dict(zip(names, await together(partial(count, name) for name in names), strict=True))
 
 
 class TermCounts:
@@ -147,19 +133,9 @@ async def by_nearness(table: Table, query: Vector, where: Condition, limit: int)
 
 async def by_time(table: Table, where: Condition, limit: int, *, oldest_first: bool) -> list[PassageHit]:
     """Return passages by the time of their newest (or oldest) unit that passes. ``score``: seconds since 1970."""
-    found = await _first_of_each(table, every(where, FIRST_CHUNK), limit, oldest_first=oldest_first)
+    found = await first_of_each(table, every(where, FIRST_CHUNK), limit, oldest_first=oldest_first)
     units = await passing_units(table, found, where)
     return [PassageHit(pid, moment / 1e6, units[pid]) for pid, moment in found.items() if pid in units]
-
-
-async def about(table: Table, key: str, where: Condition, limit: int) -> dict[int, float]:
-    """Return passages about a key before those that mention it, each with its score, newest first."""
-    subjects = await _first_of_each(table, every(where, FIRST_CHUNK, is_("subjects", key)), limit)
-    found = dict.fromkeys(subjects, ABOUT)
-    if len(found) < limit:
-        for pid in await _first_of_each(table, every(where, FIRST_CHUNK, is_("keys", key)), limit):
-            found.setdefault(pid, MENTIONED)
-    return dict(list(found.items())[:limit])
 
 
 async def newest(table: Table, where: Condition, names: Sequence[str], limit: int) -> list[Stored]:
@@ -168,7 +144,7 @@ async def newest(table: Table, where: Condition, names: Sequence[str], limit: in
     return found[: max(limit, 0)]
 
 
-async def _first_of_each(table: Table, where: Condition, limit: int, *, oldest_first: bool = False) -> dict[int, int]:
+async def first_of_each(table: Table, where: Condition, limit: int, *, oldest_first: bool = False) -> dict[int, int]:
     """Return the first passages in the order of time of their units, each with its first unit's moment."""
 
     def first(rows: Sequence[Stored]) -> dict[int, int]:

@@ -34,6 +34,7 @@ from shared.store import (
 from shared.stores.memory_again import version_of
 from shared.stores.memory_state import Declared
 from shared.stores.weaviate import contradictions, records, search
+from shared.stores.weaviate.about import about
 from shared.stores.weaviate.conditions import Condition, above, every, is_, one_of, true
 from shared.stores.weaviate.filters import passing
 from shared.stores.weaviate.live import FIRST_CHUNK
@@ -155,7 +156,7 @@ class WeaviateSnapshot:
         condition = passing(where)
         if self._live is None or condition is None:
             return {key: [] for key in keys}
-        named = {key: await search.about(self._live, key, condition, limit) for key in sorted(set(keys))}
+        named = await about(self._live, keys, condition, limit)
         units = await search.passing_units(self._live, {pid for scores in named.values() for pid in scores}, condition)
         return {
             key: [PassageHit(pid, score, units[pid]) for pid, score in scores.items() if pid in units]

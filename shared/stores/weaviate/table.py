@@ -15,10 +15,13 @@ from weaviate.classes.query import MetadataQuery, Sort
 
 from shared.errors import StoreUnavailable
 from shared.stores.weaviate.client import Absent, Client
-from shared.stores.weaviate.conditions import Condition, above, among, below, every, one_of
+from shared.stores.weaviate.conditions import Condition, above, among, below, either, every, one_of
 from shared.stores.weaviate.schema import SLOTS
+from shared.stores.weaviate.together import together
 
 Value = TypeVar("Value")
+Pair = tuple[str, str | int]
+"""A property and a value of it."""
 
 PAGE = 500
 """Objects a page: at the largest unit some 50 MB, half of what an answer may hold."""
@@ -115,18 +118,24 @@ class Table:
         self, name: str, values: Collection[str | int], names: Sequence[str], *more: Condition
     ) -> list[Stored]:
         """Return all objects of which a property is one of the values, whatever their number, each once."""
-        found: dict[UUID, Stored] = {}
-        for some in _slices(sorted(values, key=str)):
-            for one in await self.fetch(every(one_of(name, some), *more), names):
-                found[one.id] = one
-        return list(found.values())
+        conditions = [every(one_of(name, some), *more) for some in _slices(sorted(values, key=str))]
+        return await self._fetch_each(conditions, names)
+
+    async def fetch_either(self, values: Sequence[Pair], names: Sequence[str]) -> list[Stored]:
+        """Return all objects that have any of the values, whatever their number, each once.
+
+        ``values``: pairs of a property and a value; those that follow each other are asked for in the same query.
+        """
+        return await self._fetch_each([either(some) for some in _slices(values)], names)
+
+    async def _fetch_each(self, conditions: Sequence[Condition], names: Sequence[str]) -> list[Stored]:
+        pages = await together(partial(self.fetch, condition, names) for condition in conditions)
+        return list({one.id: one for page in pages for one in page}.values())
 
     async def by_ids(self, ids: Collection[UUID], names: Sequence[str]) -> list[Stored]:
         """Return the objects among the ids."""
-        found: list[Stored] = []
-        for some in _slices(sorted(ids)):
-            found += await self.page(among(some), names, limit=len(some))
-        return found
+        pages = await together(partial(self.page, among(some), names, limit=len(some)) for some in _slices(sorted(ids)))
+        return [one for page in pages for one in page]
 
     async def page(
         self,
