@@ -214,7 +214,9 @@ class Pipeline:
         embed = EmbedStage(self._hop("embed"), intake, self._writer, self._models, turns)
         resolve = ResolveStage(self._hop("resolve"))
         writer = self._writer
-        store = StoreStage(self._hop("store"), batcher, writer, self._models, partitions, self._clock, self.metrics)
+        store = StoreStage(
+            self._hop("store"), batcher, writer, self._reader, self._models, partitions, self._clock, self.metrics
+        )
         flag = FlagStage(self._hop("contradictions"), self._reader, self._writer, partitions)
         self._ordering = self._make_ordering(turns)
         return (

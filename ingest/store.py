@@ -1,6 +1,6 @@
 """store: effects become durable, with their watermark; then receipts and graph contributions go out."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC
 from typing import Final
 
@@ -16,13 +16,15 @@ from ingest.models import TenantModels
 from schemas.graph import Contribution
 from schemas.messages import Receipt, ReceiptOutcome
 from shared.clock import Clock
+from shared.contributions import unit_contribution, unit_id_of
 from shared.embedder import Vectors
 from shared.errors import ModelChanged
 from shared.kafka import GRAPH, STORED, Outgoing, Record, partition_of
-from shared.store import Applied, Effect, KnowledgeWriter
+from shared.store import Applied, Effect, KnowledgeReader, KnowledgeWriter
 
+UNIT: Final = unit_id_of("")
 LATE_S: Final = 2.0
-"""From the store's commit to the last acknowledgement it takes milliseconds. After longer another process may have this
+"""From the look at the store to the last acknowledgement it takes milliseconds. After longer another process may have this
 one's partition, and have told of newer revisions: a drain takes 3 s, and a silent member is given up after 10."""
 WITHOUT_EFFECT = frozenset({ReceiptOutcome.UNCHANGED, ReceiptOutcome.STALE, ReceiptOutcome.DEAD})
 
@@ -39,6 +41,7 @@ class StoreStage:
         hop: Hop,
         batcher: Batcher,
         writer: KnowledgeWriter,
+        reader: KnowledgeReader,
         models: TenantModels,
         partitions: int,
         clock: Clock,
@@ -47,6 +50,7 @@ class StoreStage:
         self._hop = hop
         self._batcher = batcher
         self._writer = writer
+        self._reader = reader
         self._models = models
         self._partitions = partitions
         self._clock = clock
@@ -57,9 +61,9 @@ class StoreStage:
         del draining
         effects = [effect for record in records if (effect := await self._read(record)) is not None]
         messages = [effect.message for effect in effects]
+        began_s = self._clock.monotonic()
         with self._hop.hold(messages), self._hop.trace(messages):
             applied = await self._apply(effects)
-        began_s = self._clock.monotonic()
         self._count(effects, applied)
         told = [contribution for one in applied for contribution in one.contributions]
         await contribute(self._hop, self._partitions, told)
@@ -76,13 +80,30 @@ class StoreStage:
         last = {(one.tenant, one.id): one for one in told}
         stands: dict[tuple[str, str], Contribution] = {}
         for tenant in sorted({tenant for tenant, _ in last}):
-            kept = await self._hop.delivery.insist(lambda tenant=tenant: self._writer.contributions(tenant))  # type: ignore[misc] # bound now
-            stands.update({(tenant, one.id): one for one in kept if (tenant, one.id) in last})
+            wanted = {identity for owner, identity in last if owner == tenant}
+            kept = await self._hop.delivery.insist(lambda tenant=tenant, wanted=wanted: self._standing(tenant, wanted))  # type: ignore[misc] # bound now
+            stands.update({(tenant, one.id): one for one in kept})
         found = []
         for place, one in last.items():
             now = stands.get(place) or Contribution(tenant=one.tenant, id=one.id, revision=one.revision, removed=True)
             if now != one and not (now.removed and one.removed):
                 found.append(now)
+        return found
+
+    async def _standing(self, tenant: str, wanted: Collection[str]) -> list[Contribution]:
+        """Return what units and declared things contribute now."""
+        units = {identity.removeprefix(UNIT) for identity in wanted if identity.startswith(UNIT)}
+        async with self._reader.snapshot(tenant) as snapshot:
+            stored = await snapshot.units(units)
+        found = [
+            unit_contribution(tenant, one.known.unit, one.known.state.revision, one.mentions) for one in stored.values()
+        ]
+        if len(units) < len(wanted):  # declarations are few, and the store has no other way to ask for them
+            found += [
+                one
+                for one in await self._writer.contributions(tenant)
+                if one.id in wanted and not one.id.startswith(UNIT)
+            ]
         return found
 
     def _count(self, effects: Sequence[Effect], applied: Sequence[Applied]) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -17,6 +18,9 @@ OnProgress = Callable[[str], None]
 
 LOOK_EVERY_S: Final = 0.5
 LOG_SHOWN: Final = 800  # characters of a log's end in an error: the reason stands in its last lines
+LINES_SHOWN: Final = 3
+LINE_SHOWN: Final = 300
+ERROR: Final = re.compile(r"\b(?:ERROR|FATAL|\w*Exception)\b")
 
 
 def cache_folder() -> Path:
@@ -110,9 +114,10 @@ async def run(command: Command, log: Path) -> None:
 
 
 def end_of(log: Path) -> str:
-    """Return the last lines of a log, short enough for an error."""
+    """Return a log's first lines that name an error, and its end; short enough for an error of ours."""
     try:
         text = log.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return "it wrote no log"
-    return text.strip()[-LOG_SHOWN:] or "it wrote nothing"
+    named = [line[:LINE_SHOWN] for line in text.splitlines() if ERROR.search(line)][:LINES_SHOWN]
+    return "\n".join([*named, text.strip()[-LOG_SHOWN:]]) or "it wrote nothing"

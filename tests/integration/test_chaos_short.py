@@ -30,7 +30,7 @@ async def test_members_are_killed_in_the_middle_of_the_work_and_nothing_is_lost_
         partitions=4,
         seed=SEED,
         minutes=6,
-        freezes=0,  # test_zombie.py has one of its own
+        freezes=0,  # they take longer than a session; test_zombie.py has one of its own
         patience_s=5.0,
         beside=True,
     )

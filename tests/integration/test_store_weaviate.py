@@ -14,8 +14,11 @@ from shared.clock import ManualClock
 from shared.errors import FolderNewer, InvalidInput, StoreUnavailable
 from shared.stores.memory import MemoryStore
 from shared.stores.weaviate import WeaviateReader, WeaviateWriter
+from shared.stores.weaviate.about import SHARED_ROUNDS, about
 from shared.stores.weaviate.client import Client
+from shared.stores.weaviate.commit import Commit
 from shared.stores.weaviate.conditions import above, is_
+from shared.stores.weaviate.filters import passing
 from shared.stores.weaviate.schema import UNIT, Collection, Index, record_collection, unit_collection
 from shared.stores.weaviate.table import Stored, Table
 from shared.stores.weaviate.writer import LATE_S
@@ -252,6 +255,84 @@ async def test_a_late_object_of_a_retracted_unit_goes_with_a_batch_a_while_later
     assert await store.keyword("alpha") == []
     assert await live.count(EVERYTHING) == 2
     await store.close()
+
+
+async def test_an_assertion_that_comes_between_a_retractions_look_and_its_statement_does_not_stay(
+    store, prefix, live, monkeypatch
+):
+    """The retraction had seen that nothing was there, and the assertion that nothing was said: the last look tells."""
+    other, write = second(prefix), Commit.write
+    await store.apply(asserted(unit("x", "gamma")))
+
+    async def late(self, *given, **named):
+        monkeypatch.setattr(Commit, "write", write)
+        await other.apply(TENANT, [effect_of(asserted(unit("u", "alpha", revision=1)), 2)])
+        return await write(self, *given, **named)
+
+    monkeypatch.setattr(Commit, "write", late)
+    await store.writer.apply(TENANT, [effect_of(retracted("u", revision=2), 3)])
+    await other.close()
+    assert await store.keyword("alpha") == []
+    assert await live.count(EVERYTHING) == 1
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Counts the calls to Weaviate."""
+    made, within = [], Client.within
+
+    async def counted(self, call, seconds):
+        made.append(call)
+        return await within(self, call, seconds)
+
+    monkeypatch.setattr(Client, "within", counted)
+    return made
+
+
+async def test_a_batch_of_new_units_takes_as_many_calls_as_one_unit(store, calls):
+    """Statements, live objects, the ledger and the watermark are written, and looked at twice; two sides of a seam patched."""
+
+    async def count(turns):
+        calls.clear()
+        await store.apply(*(asserted(unit(f"t{turn}", f"turn {turn}", turn=turn, session_id="s")) for turn in turns))
+        return len(calls)
+
+    for warming in ([1], [2]):
+        await count(warming)
+    assert await count([3]) == await count(range(4, 64)) <= 10
+
+
+async def test_passages_about_many_keys_are_found_with_few_calls(store, live, calls):
+    """As the store in memory ranks them, also where a key that everything mentions fills what is shared."""
+    names = [f"{first} {last}" for first in ("Ada", "Bo", "Cy", "Di") for last in ("Stone", "Reed", "Vale", "Moss")]
+    chance = random.Random(7)
+    events = [
+        asserted(
+            unit(
+                f"u{number}",
+                f"{chance.choice(names)} met {chance.choice(names)} in Berlin, {chance.randrange(60)} of us",
+                occurred_at=f"2024-05-{chance.randrange(1, 9):02d}",
+                **({"title": chance.choice(names)} if number % 3 == 0 else {}),
+            )
+        )
+        for number in range(200)
+    ]
+    await store.apply(*events)
+    memory = MemoryStore(CLOCK)
+    await memory.apply(TENANT, store.said)
+    async with store.reader.snapshot(TENANT) as snapshot, memory.snapshot(TENANT) as expected:
+        units = (await snapshot.units([f"u{number}" for number in range(200)])).values()
+        keys = sorted({mention.key for one in units for mention in one.mentions} | {"nobody"})
+        for limit in (1, 8, 64):
+            calls.clear()
+            found = await snapshot.about(keys, where(), limit)
+            assert found == await expected.about(keys, where(), limit)
+            assert len(calls) <= 2 * SHARED_ROUNDS + 2
+            ranked = {key: {hit.passage_id: hit.score for hit in hits} for key, hits in found.items()}
+            crowded = await about(live, keys, passing(where()), limit, shared_most=20)
+            assert [(key, list(scores.items())) for key, scores in crowded.items()] == [
+                (key, list(scores.items())) for key, scores in ranked.items()
+            ]
 
 
 async def test_a_vector_of_another_length_is_refused_before_it_is_sent(store):

@@ -20,7 +20,7 @@ from tests.chaos.worlds import EmbeddedWorld, KafkaWorld, serving
 from tests.conftest import BROKER
 from tests.integration.ingesting import until
 
-# on Kafka alone, for its time; the short chaos run freezes members on the embedded broker too
+# on Kafka alone, for its time; the long chaos run freezes members on the embedded broker too
 pytestmark = [pytest.mark.anyio, pytest.mark.integration, pytest.mark.cluster, pytest.mark.timeout(300)]
 
 UNITS = 300
