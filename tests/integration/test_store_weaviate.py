@@ -302,8 +302,9 @@ async def test_a_batch_of_new_units_takes_as_many_calls_as_one_unit(store, calls
     assert await count([3]) == await count(range(4, 64)) <= 10
 
 
-async def test_passages_about_many_keys_are_found_with_few_calls(store, live, calls):
-    """As the store in memory ranks them, also where a key that everything mentions fills what is shared."""
+@pytest.fixture
+async def meetings(store):
+    """200 units about 16 people and one place, on eight days; in this store and, returned, in memory."""
     names = [f"{first} {last}" for first in ("Ada", "Bo", "Cy", "Di") for last in ("Stone", "Reed", "Vale", "Moss")]
     chance = random.Random(7)
     events = [
@@ -320,7 +321,12 @@ async def test_passages_about_many_keys_are_found_with_few_calls(store, live, ca
     await store.apply(*events)
     memory = MemoryStore(CLOCK)
     await memory.apply(TENANT, store.said)
-    async with store.reader.snapshot(TENANT) as snapshot, memory.snapshot(TENANT) as expected:
+    return memory
+
+
+async def test_passages_about_many_keys_are_found_with_few_calls(store, meetings, live, calls):
+    """As the store in memory ranks them, also where a key that everything mentions fills what is shared."""
+    async with store.reader.snapshot(TENANT) as snapshot, meetings.snapshot(TENANT) as expected:
         units = (await snapshot.units([f"u{number}" for number in range(200)])).values()
         keys = sorted({mention.key for one in units for mention in one.mentions} | {"nobody"})
         for limit in (1, 8, 64):
@@ -333,6 +339,18 @@ async def test_passages_about_many_keys_are_found_with_few_calls(store, live, ca
             assert [(key, list(scores.items())) for key, scores in crowded.items()] == [
                 (key, list(scores.items())) for key, scores in ranked.items()
             ]
+
+
+async def test_the_newest_units_of_several_keys_are_those_of_the_store_in_memory(store, meetings):
+    """Many units of a day, of which some are beyond the limit; keys that were read for another unit before."""
+    keys = ["ada stone", "bo reed", "cy vale", "berlin", "nobody"]
+    async with meetings.snapshot(TENANT) as expected:
+        for limit in (1, 7, 20, 150):
+            async with store.reader.snapshot(TENANT) as snapshot:
+                for some in (keys[:1], keys[:3], keys, keys[3:]):
+                    found = await snapshot.sharing(some, limit)
+                    assert found == await expected.sharing(some, limit)
+                    assert found
 
 
 async def test_a_vector_of_another_length_is_refused_before_it_is_sent(store):

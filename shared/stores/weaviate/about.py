@@ -17,14 +17,19 @@ SHARED_ROUNDS = 3
 """Queries for several keys. Each leaves out the keys that have enough, which are those that crowd out the others."""
 
 
-async def about(table: Table, keys: Collection[str], where: Condition, limit: int) -> dict[str, dict[int, float]]:
-    """Return, by key, passages about it before those that mention it, each with its score, newest first."""
+async def about(
+    table: Table, keys: Collection[str], where: Condition, limit: int, *, shared_most: int = SHARED_MOST
+) -> dict[str, dict[int, float]]:
+    """Return, by key, passages about it before those that mention it, each with its score, newest first.
+
+    ``shared_most``: units that a query for several keys returns at most. Where that may have cut a key short it is asked
+    for again, with fewer others and at last alone, so what is returned does not hang on it.
+    """
     names = sorted(set(keys))
     if limit < 1:
         return {key: {} for key in names}
-    subjects, mentions = await both(
-        partial(_newest, table, "subjects", names, where, limit), partial(_newest, table, "keys", names, where, limit)
-    )
+    asking = _Asking(table, where, limit, shared_most)
+    subjects, mentions = await both(partial(asking.newest, "subjects", names), partial(asking.newest, "keys", names))
     return {key: _ranked(subjects[key], mentions[key], limit) for key in names}
 
 
@@ -35,62 +40,59 @@ def _ranked(subjects: Sequence[int], mentions: Sequence[int], limit: int) -> dic
     return dict(list(found.items())[:limit])
 
 
-async def _newest(
-    table: Table, name: str, keys: Sequence[str], where: Condition, limit: int
-) -> dict[str, Sequence[int]]:
-    """Return, by key, up to ``limit`` passages of which a unit has it in a property, by their newest such unit."""
-    slices = [keys[start : start + VALUES] for start in range(0, len(keys), VALUES)]
-    found: dict[str, Sequence[int]] = {}
-    for some in await together(partial(_newest_of_some, table, name, one, where, limit) for one in slices):
-        found |= some
-    return found
-
-
-async def _newest_of_some(
-    table: Table, name: str, keys: Sequence[str], where: Condition, limit: int
-) -> dict[str, Sequence[int]]:
-    found: dict[str, Sequence[int]] = {}
-    left = list(keys)
-    for _ in range(SHARED_ROUNDS):
-        if len(left) < 2:  # noqa: PLR2004 - nobody to share with
-            break
-        shared = await _shared(table, name, left, where, min(len(left) * limit + MARGIN, SHARED_MOST))
-        dealt = shared.dealt(name, left)
-        enough = {key for key in left if shared.is_all or len(dealt[key]) >= limit}
-        found |= {key: dealt[key][:limit] for key in enough}
-        if not enough:
-            break
-        left = [key for key in left if key not in enough]
-    rest = await together(
-        partial(first_of_each, table, every(where, FIRST_CHUNK, is_(name, key)), limit) for key in left
-    )
-    return found | {key: list(passages) for key, passages in zip(left, rest, strict=True)}
-
-
 @dataclass(frozen=True)
-class _Shared:
-    """Units that have any of several keys, newest first, ties by id. ``is_all``: there are no more of them."""
+class _Asking:
+    """Where to look, for what passes a condition, and how many passages a key."""
 
-    rows: list[Stored]
-    is_all: bool
+    table: Table
+    where: Condition
+    limit: int
+    shared_most: int
 
-    def dealt(self, name: str, keys: Collection[str]) -> dict[str, list[int]]:
-        """Return the passages of each key, by their newest unit."""
-        found: dict[str, dict[int, None]] = {key: {} for key in keys}
-        for one in self.rows:
-            pid = int(one.properties["pid"])
-            for key in one.properties[name] or ():
-                if key in found:
-                    found[key].setdefault(pid)
-        return {key: list(passages) for key, passages in found.items()}
+    async def newest(self, name: str, keys: Sequence[str]) -> dict[str, Sequence[int]]:
+        """Return, by key, the passages of which a unit has it in a property, by their newest such unit."""
+        found: dict[str, Sequence[int]] = {}
+        for start in range(0, len(keys), VALUES):
+            found |= await self._newest_of_some(name, keys[start : start + VALUES])
+        return found
+
+    async def _newest_of_some(self, name: str, keys: Sequence[str]) -> dict[str, Sequence[int]]:
+        found: dict[str, Sequence[int]] = {}
+        left = list(keys)
+        for _ in range(SHARED_ROUNDS):
+            if len(left) < 2:  # nobody to share with
+                break
+            rows, is_all = await self._shared(name, left)
+            dealt = _dealt(rows, name, left)
+            enough = {key for key in left if is_all or len(dealt[key]) >= self.limit}
+            found |= {key: dealt[key][: self.limit] for key in enough}
+            if not enough:
+                break
+            left = [key for key in left if key not in enough]
+        alone = [every(self.where, FIRST_CHUNK, is_(name, key)) for key in left]
+        rest = await together(partial(first_of_each, self.table, one, self.limit) for one in alone)
+        return found | {key: list(passages) for key, passages in zip(left, rest, strict=True)}
+
+    async def _shared(self, name: str, keys: Sequence[str]) -> tuple[list[Stored], bool]:
+        """Return the newest units of any of the keys, ties by id, and whether there are no more of them.
+
+        Where there are, the last moment is left out: it may be cut.
+        """
+        count = min(len(keys) * self.limit + MARGIN, self.shared_most)
+        condition = every(self.where, FIRST_CHUNK, one_of(name, keys))
+        found = await self.table.page(condition, (*HIT, name), limit=count, order=[("moment", False)])
+        rows = sorted(found, key=lambda one: (-int(one.properties["moment"]), one.properties["unit_id"]))
+        if len(rows) < count:
+            return rows, True
+        last = rows[-1].properties["moment"]
+        return [one for one in rows if one.properties["moment"] != last], False
 
 
-async def _shared(table: Table, name: str, keys: Sequence[str], where: Condition, count: int) -> _Shared:
-    """Read the newest units of any of the keys. Where there are more, the last moment is left out: it may be cut."""
-    condition = every(where, FIRST_CHUNK, one_of(name, keys))
-    found = await table.page(condition, (*HIT, name), limit=count, order=[("moment", False)])
-    rows = sorted(found, key=lambda one: (-int(one.properties["moment"]), one.properties["unit_id"]))
-    if len(rows) < count:
-        return _Shared(rows, is_all=True)
-    last = rows[-1].properties["moment"]
-    return _Shared([one for one in rows if one.properties["moment"] != last], is_all=False)
+def _dealt(rows: Sequence[Stored], name: str, keys: Sequence[str]) -> dict[str, list[int]]:
+    """Return the passages of each key, by their first unit."""
+    found: dict[str, dict[int, None]] = {key: {} for key in keys}
+    for one in rows:
+        for key in one.properties[name] or ():
+            if key in found:
+                found[key].setdefault(int(one.properties["pid"]))
+    return {key: list(passages) for key, passages in found.items()}

@@ -4,7 +4,8 @@
    that follows from what it says.
 2. Live objects, then what is derived of other units, then the removal of what is live no more (live.py).
 3. The same once more from what is in the store *now*: whoever wrote at the same time, or slept while others went on,
-   finds here what it did not know before, and mends what it wrote.
+   finds here what it did not know before, and mends what it wrote. Never left out: the look that step 2 starts from is
+   older than step 1, and two that write and only then look cannot both miss the other.
 4. Records that count no more are deleted, and pairs of units that are gone.
 5. The ledger, and last the watermark.
 
@@ -12,43 +13,81 @@ Killed between any two steps, the batch's redelivery finds the statements of ste
 the rest; searches meanwhile see some of the batch's units before others.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from uuid import UUID
 
+from shared.effects import Statement
 from shared.embedder import Vectors
 from shared.errors import StoreUnavailable
 from shared.stores.weaviate import records
 from shared.stores.weaviate.client import Client
 from shared.stores.weaviate.conditions import is_
-from shared.stores.weaviate.fragment import Fragment, Touched, load
-from shared.stores.weaviate.live import LiveIndex
-from shared.stores.weaviate.models import read_models
-from shared.stores.weaviate.records import CONTRADICTION, DOCUMENT, ENTITY
-from shared.stores.weaviate.table import Table
+from shared.stores.weaviate.fragment import Fragment, Touched, is_unchanged, load
+from shared.stores.weaviate.live import LiveIndex, Version, pairs_of
+from shared.stores.weaviate.models import Models
+from shared.stores.weaviate.records import CONTRADICTION, DOCUMENT, ENTITY, Record
+from shared.stores.weaviate.table import Pair, Table
+from shared.stores.weaviate.together import both, together
 from shared.stores.weaviate.vectors import VectorSource
 
+KNOWN_UNITS = 8_192
+"""Statements that are remembered: some 30 MB."""
 ROUNDS = 8
 """Looks at what is there before a batch gives up: each further one means that another process wrote in between."""
 
 
-class Commit:
-    """Writes for one tenant. The caller sees to it that a process makes one at a time.
+@dataclass
+class Memory:
+    """What a process remembers of a tenant between batches, none of which decides: whatever it says is looked at anew.
 
-    ``scopes``: those that this process has named before; the caller keeps the set.
+    ``scopes``: those that have their record; ``models``: as they were last seen; ``known``: statements by what live objects
+    are named after, for what is written next has to do with what was written last.
     """
 
-    def __init__(self, client: Client, prefix: str, table: Table, tenant: str, scopes: set[str]) -> None:
+    scopes: set[str] = field(default_factory=set)
+    models: Models = field(default_factory=lambda: Models(None, {}))
+    known: dict[Version, Statement] = field(default_factory=dict)
+
+    def trim(self) -> None:
+        """Let the oldest statements go."""
+        for version in list(self.known)[: max(0, len(self.known) - KNOWN_UNITS)]:
+            del self.known[version]
+
+
+class Commit:
+    """Writes for one tenant. The caller sees to it that a process makes one at a time, and keeps its ``memory``."""
+
+    def __init__(self, client: Client, prefix: str, table: Table, tenant: str, memory: Memory) -> None:
         self._client = client
         self._prefix = prefix
         self._table = table
         self._tenant = tenant
-        self._scopes = scopes
+        self._memory = memory
+        self._indexes: dict[str, LiveIndex] = {}
 
     async def load(self, touched: Touched) -> Fragment:
-        """Read the part of the state that is touched, units that are still there as parts of the documents included."""
-        if touched.documents:
-            for index in await self._indexes():
-                touched.units |= await index.parts_of(touched.documents)
-        return await load(self._table, self._tenant, touched)
+        """Read the part of the state that is touched, units that are still there as parts of the documents included.
+
+        What is live of it is looked at beside, in the collections of the models that were there the last time.
+        """
+        values: list[Pair] = [pair for unit, content_key in touched.news for pair in pairs_of(unit, content_key)]
+        values += [("unit_id", unit_id) for unit_id in touched.units]
+        values += [("document_id", document_id) for document_id in touched.documents]
+        self._memory.trim()
+        for _ in range(ROUNDS):
+            self._indexes = self._opened(self._memory.models)
+
+            async def parts() -> set[str]:
+                await self._look(values)
+                return {one for index in self._indexes.values() for one in index.parts_of(touched.documents)}
+
+            fragment = await load(self._table, self._tenant, touched, parts)
+            self._memory.models = fragment.models
+            if fragment.models.dims.keys() == self._indexes.keys():
+                return fragment
+        raise StoreUnavailable("others kept changing the tenant's models")
 
     async def write(
         self,
@@ -64,11 +103,13 @@ class Commit:
         changed = await vectors.filled(wanted.values())
         # Which units a turn takes away is kept before the turn itself can be seen: else a redelivery could not tell it.
         await self._table.put([record.stored() for record in changed if record.kind == DOCUMENT])
-        await self._table.put([record.stored() for record in changed if record.kind != DOCUMENT])
-        await self._name_scopes(fragment)
+        names = self._scope_names(fragment)
+        await self._table.put([record.stored() for record in (*changed, *names) if record.kind != DOCUMENT])
+        self._memory.scopes.update(record.text for record in names)
         if any(kind == ENTITY for kind, _ in touched.declared):
             await self._table.put([records.version_record(self._tenant, ENTITY).stored()])
-        gone = await self._settle(touched, fragment, vectors) if fragment.units else set()
+        expected = {**fragment.held, **{record.id: record for record in changed}}
+        gone = await self._settle(touched, fragment, vectors, expected) if fragment.units else set()
         if gone:
             pairs = await self._table.fetch_any(
                 "keys", {records.pair_key(unit_id) for unit_id in gone}, ["kind"], is_("kind", CONTRADICTION)
@@ -76,35 +117,52 @@ class Commit:
             await self._table.delete([pair.id for pair in pairs])
         await self._table.delete(fragment.held.keys() - wanted.keys())
 
-    async def _name_scopes(self, fragment: Fragment) -> None:
+    def _scope_names(self, fragment: Fragment) -> list[Record]:
         live = [said.unit for unit_id in fragment.units if (said := fragment.state.live(unit_id)) is not None]
-        new = {unit.scope.key for unit in live if unit is not None} - self._scopes
-        await self._table.put([records.scope_record(self._tenant, scope).stored() for scope in sorted(new)])
-        self._scopes.update(new)
+        new = {unit.scope.key for unit in live if unit is not None} - self._memory.scopes
+        return [records.scope_record(self._tenant, scope) for scope in sorted(new)]
 
-    async def _settle(self, touched: Touched, fragment: Fragment, vectors: VectorSource) -> set[str]:
-        """Bring the live units of every model in line (steps 2 and 3); return those that went."""
+    async def _settle(
+        self, touched: Touched, fragment: Fragment, vectors: VectorSource, expected: Mapping[UUID, Record]
+    ) -> set[str]:
+        """Bring the live units of every model in line (steps 2 and 3); return those that went.
+
+        ``expected``: the records that decide on them, as they are now unless others write.
+        """
         gone: set[str] = set()
         moved = touched.again | {
             unit_id
             for unit_id in fragment.units
             if (said := fragment.state.live(unit_id)) is not None and said.document_id in touched.completed
         }
-        for _ in range(ROUNDS):
+        self._indexes = self._opened(fragment.models) | {
+            model: index for model, index in self._indexes.items() if model in fragment.models.dims
+        }
+        for number in range(ROUNDS):
             want = {unit_id: fragment.state.live(unit_id) for unit_id in sorted(fragment.units)}
             quiet = True
-            for index in await self._indexes():
+            for index in self._indexes.values():
                 done = await index.settle(want, vectors, again=moved)
                 moved |= done.put | done.gone
                 gone |= done.gone
                 quiet = quiet and done.quiet
             gone -= {unit_id for unit_id, said in want.items() if said is not None}
-            if quiet:
+            if quiet and number:
                 return gone
-            fragment = await load(self._table, self._tenant, Touched(fragment.units, touched.documents))
-            vectors = VectorSource(self._table, self._tenant, {}, fragment.held.values())
+            asked = dict.fromkeys(pair for index in self._indexes.values() for pair in index.asked)
+            self._indexes = self._opened(fragment.models)
+            same, _ = await both(partial(is_unchanged, self._table, fragment, expected), partial(self._look, asked))
+            if not same:
+                fragment = await self.load(Touched(fragment.units, touched.documents))
+                expected = fragment.held
+            vectors = VectorSource(self._table, self._tenant, {}, expected.values())
         raise StoreUnavailable("others kept changing the same units")
 
-    async def _indexes(self) -> Sequence[LiveIndex]:
-        models = await read_models(self._client, self._prefix, self._tenant)
-        return [LiveIndex(self._client, self._prefix, self._tenant, model) for model in models.dims]
+    async def _look(self, values: Iterable[Pair]) -> None:
+        await together(partial(index.look, values) for index in self._indexes.values())
+
+    def _opened(self, models: Models) -> dict[str, LiveIndex]:
+        return {
+            model: LiveIndex(self._client, self._prefix, self._tenant, model, self._memory.known)
+            for model in models.dims
+        }

@@ -1,6 +1,6 @@
 """Contradictions: pairs as recorded, and what of them still stands."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -24,26 +24,32 @@ class Listed:
     scopes: frozenset[str]
 
 
-async def listed(
-    kept: Table, live: Table | None, now: datetime, unit_ids: Collection[str] | None = None
-) -> list[Listed]:
-    """Return pairs by id: those of the units, or all."""
+Pairs = Sequence[tuple[FoundContradiction, int]]
+"""Pairs, each with when it was first found, in microseconds."""
+
+
+async def recorded(kept: Table, unit_ids: Collection[str] | None = None) -> Pairs:
+    """Return what is recorded, by id: the pairs of the units, or all."""
     if unit_ids is None:
         found = await kept.fetch(is_("kind", CONTRADICTION), ["body"])
     else:
         keys = {records.pair_key(unit_id) for unit_id in unit_ids}
         found = await kept.fetch_any("keys", keys, ["body"], is_("kind", CONTRADICTION))
-    pairs = sorted((records.contradiction_from(one.properties["body"]) for one in found), key=lambda pair: pair[0].id)
+    return sorted((records.contradiction_from(one.properties["body"]) for one in found), key=lambda pair: pair[0].id)
+
+
+async def listed(live: Table | None, now: datetime, pairs: Pairs) -> list[Listed]:
+    """Tell of recorded pairs what still stands, in their order."""
     units = {unit_id for pair, _ in pairs for unit_id in pair.units}
     rows = [] if live is None else await live.fetch_any("unit_id", units, _SIDE, FIRST_CHUNK)
     sides = {row.properties["unit_id"]: row for row in rows}
-    return [_listed(pair, recorded, sides, micros(now)) for pair, recorded in pairs]
+    return [_listed(pair, at, sides, micros(now)) for pair, at in pairs]
 
 
-async def partners(kept: Table, live: Table, now: datetime, unit_ids: Collection[str]) -> dict[str, tuple[str, ...]]:
+def partners(pairs: Collection[Listed]) -> dict[str, tuple[str, ...]]:
     """Return, for each unit, the units in an open contradiction with it, by id."""
     found: dict[str, set[str]] = {}
-    for one in await listed(kept, live, now, unit_ids):
+    for one in pairs:
         if one.stored.open:
             first, second = one.stored.found.units
             found.setdefault(first, set()).add(second)

@@ -1,16 +1,18 @@
 """The part of a tenant's state that a batch of effects touches: read from records, and what of it must be written."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from schemas.entities import EntityDeclaration, EntityRetraction
 from schemas.events import DocumentCompleted, UnitAsserted, UnitRetracted
+from schemas.units import Unit
 from shared.contributions import relation_identity
 from shared.effects import Statement
 from shared.store import Effect
 from shared.stores.memory_state import Declaration, Document, TenantState
 from shared.stores.weaviate import records
+from shared.stores.weaviate.models import MODELS_KEY, Models, models_from
 from shared.stores.weaviate.records import (
     COMPLETION,
     DOCUMENT,
@@ -23,6 +25,7 @@ from shared.stores.weaviate.records import (
     Record,
 )
 from shared.stores.weaviate.table import Table
+from shared.stores.weaviate.together import both
 
 _SAID = (STATEMENT, COMPLETION, DOCUMENT, ENTITY, RELATION)
 
@@ -30,7 +33,8 @@ _SAID = (STATEMENT, COMPLETION, DOCUMENT, ENTITY, RELATION)
 @dataclass
 class Touched:
     """What a batch is about, by id. ``again``: units whose relations are to be looked at even where the units agree, and so
-    are those of the documents that are ``completed``. ``events``: (event id, source).
+    are those of the documents that are ``completed``. ``events``: (event id, source). ``news``: units that are stated, each
+    with its content key.
     """
 
     units: set[str] = field(default_factory=set)
@@ -39,6 +43,7 @@ class Touched:
     completed: set[str] = field(default_factory=set)
     declared: set[tuple[str, str]] = field(default_factory=set)
     events: set[tuple[str, str]] = field(default_factory=set)
+    news: list[tuple[Unit, str | None]] = field(default_factory=list)
 
 
 def touched_by(effects: Iterable[Effect]) -> Touched:
@@ -51,8 +56,10 @@ def touched_by(effects: Iterable[Effect]) -> Touched:
         if isinstance(event, UnitAsserted | UnitRetracted):
             touched.units.add(event.data.id)
             touched.again.add(event.data.id)
-            if isinstance(event, UnitAsserted) and event.data.document_id is not None:
-                touched.documents.add(event.data.document_id)
+            if isinstance(event, UnitAsserted):
+                touched.news.append((event.data, message.embedding.content_key if message.embedding else None))
+                if event.data.document_id is not None:
+                    touched.documents.add(event.data.document_id)
         elif isinstance(event, DocumentCompleted):
             touched.documents.add(event.data.id)
             touched.completed.add(event.data.id)
@@ -70,12 +77,16 @@ def identity_of(data: Declaration) -> tuple[str, str]:
 
 @dataclass
 class Fragment:
-    """``state`` is complete for the ``units`` and whatever decides on them; ``held``: the records it was read from."""
+    """``state`` is complete for the ``units`` and whatever decides on them; ``held``: the records it was read from, and
+    ``keys`` those by which they were found. ``models``: as they were then.
+    """
 
     tenant: str
     state: TenantState
     units: set[str]
     held: dict[UUID, Record]
+    keys: set[str]
+    models: Models
 
     def wanted(self) -> dict[UUID, Record]:
         """Return the records that the state is now made of, without vectors."""
@@ -108,30 +119,57 @@ class Fragment:
                 yield records.document_record(self.tenant, document_id, rank, data.parts, document.departed)
 
 
-async def load(table: Table, tenant: str, touched: Touched) -> Fragment:
+async def load(table: Table, tenant: str, touched: Touched, parts: Callable[[], Awaitable[set[str]]]) -> Fragment:
     """Read what decides on the touched units, documents and declarations, and nothing else.
 
-    A document decides on all units that are parts of it, and a unit may be a part of several documents.
+    A document decides on all units that are parts of it, and a unit may be a part of several documents. ``parts`` tells
+    which units are still there as parts of the documents.
     """
     keys = {records.unit_key(unit_id) for unit_id in touched.units}
     keys |= {records.document_key(document_id) for document_id in touched.documents}
     keys |= {records.declared_key(kind, identity) for kind, identity in touched.declared}
-    held = await _records(table, keys)
-    units, documents = set(touched.units), set(touched.documents)
-    parts = {said.unit_id for said in _statements(held) if said.document_id in documents}
-    if parts - units:
-        held |= await _records(table, {records.unit_key(unit_id) for unit_id in parts - units})
-        units |= parts
+    events = {records.event_id(tenant, name, source) for name, source in touched.events}
+    found, there = await both(
+        lambda: _records(table, {*keys, MODELS_KEY, *(records.event_key(name) for name, _ in touched.events)}), parts
+    )
+    held = said_in(found)
+    units, documents = touched.units | there, set(touched.documents)
+    units |= {said.unit_id for said in _statements(held) if said.document_id in documents}
+    if more := {records.unit_key(unit_id) for unit_id in units} - keys:
+        held |= said_in(await _records(table, more))
+        keys |= more
     others = {said.document_id for said in _statements(held) if said.document_id is not None} - documents
-    if others:
-        held |= await _records(table, {records.document_key(document_id) for document_id in others if document_id})
+    if more := {records.document_key(document_id) for document_id in others if document_id}:
+        held |= said_in(await _records(table, more))
+        keys |= more
     state = state_of(tenant, held.values())
-    if touched.events:
-        ids = [records.event_id(tenant, name, source) for name, source in touched.events]
-        for found in await table.by_ids(ids, records.NAMES):
-            known = records.event_from(found.properties["body"])
+    for record in found.values():
+        if record.id in events:
+            known = records.event_from(record.body)
             state.events[known.event_id, known.source] = known
-    return Fragment(tenant, state, units, held)
+    of_models = found.get(records.models_id(tenant))
+    return Fragment(tenant, state, units, held, keys, models_from(of_models.body if of_models else None))
+
+
+async def is_unchanged(table: Table, fragment: Fragment, expected: Mapping[UUID, Record]) -> bool:
+    """Tell whether the records that decide are those that are expected, and the models those of the fragment."""
+    found = await table.fetch_any("keys", {*fragment.keys, MODELS_KEY}, ("kind", "past", "models", "body"))
+    said = {one.id: one.properties for one in found}
+    of_models = records.models_id(fragment.tenant)
+    body = said[of_models]["body"] if of_models in said else None
+    if fragment.models != models_from(body):
+        return False
+    now = {identity: one for identity, one in said.items() if one["kind"] in _SAID}
+    return now.keys() == expected.keys() and all(
+        (one["body"] or "", int(one["past"] or 0), tuple(one["models"] or ()))
+        == (expected[identity].body, expected[identity].past, expected[identity].models)
+        for identity, one in now.items()
+    )
+
+
+def said_in(found: Mapping[UUID, Record]) -> dict[UUID, Record]:
+    """Return the records among those found of which a state is made."""
+    return {identity: record for identity, record in found.items() if record.kind in _SAID}
 
 
 def state_of(tenant: str, said: Iterable[Record]) -> TenantState:
@@ -194,5 +232,4 @@ def _statements(held: dict[UUID, Record]) -> Sequence[Statement]:
 
 async def _records(table: Table, keys: set[str]) -> dict[UUID, Record]:
     found = await table.fetch_any("keys", keys, records.NAMES)
-    read = [records.record_of(one) for one in found]
-    return {record.id: record for record in read if record.kind in _SAID}
+    return {one.id: records.record_of(one) for one in found}

@@ -95,7 +95,10 @@ class _World:
 
 
 class LiveIndex:
-    """The live units of a tenant in one model's collection."""
+    """The live units of a tenant in one model's collection, as one look found them: a further look is another index's.
+
+    ``known``: statements that made objects, read before; they are added to. ``asked``: what was looked for, in order.
+    """
 
     def __init__(
         self, client: Client, prefix: str, tenant: str, model: str, known: "dict[Version, Statement] | None" = None
@@ -106,6 +109,7 @@ class LiveIndex:
         self._known = {} if known is None else known
         self.asked: dict[Pair, None] = {}
         self._rows: dict[UUID, Row] = {}
+        self._versions: dict[str, str] = {}
 
     async def look(self, values: Iterable[Pair]) -> None:
         """Read the objects that have any of the values, those that were asked for before excepted."""
@@ -128,13 +132,13 @@ class LiveIndex:
 
         First what is new, then what is derived of others, last what has to go: cut short anywhere, a repetition mends it.
         ``again``: units whose relations are looked at once more, although the units themselves may agree.
-        What was looked at before is not read anew: an index is for one round.
         """
-        await self.look([pair for unit_id, said in want.items() for pair in pairs_of(unit_id, said)])
+        await self.look([("unit_id", unit_id) for unit_id in want])
         there: dict[str, dict[int, Row]] = {}
         for row in self._rows.values():
             if row.unit_id in want:
                 there.setdefault(row.unit_id, {})[row.chunk] = row
+        self._versions = {unit_id: version_of(said) for unit_id, said in want.items() if said is not None}
         done = Settled()
         for unit_id, said in want.items():
             if said is None:
@@ -165,7 +169,7 @@ class LiveIndex:
 
     def _differs(self, said: Statement, chunks: dict[int, Row], vectors: VectorSource) -> bool:
         first = chunks.get(0)
-        if first is None or first.version != version_of(said):
+        if first is None or first.version != self._versions[said.unit_id]:
             return True
         if chunks.keys() != set(range(max(first.chunks, 1))):
             return True
@@ -176,9 +180,7 @@ class LiveIndex:
     ) -> "tuple[_World, _Affected]":
         """Read whatever has to do with the moved units, as they were and as they will be."""
         former = await self._said(
-            there[unit_id]
-            for unit_id in moved & there.keys()
-            if (said := want.get(unit_id)) is None or there[unit_id].version != version_of(said)
+            there[unit_id] for unit_id in moved & there.keys() if there[unit_id].version != self._versions.get(unit_id)
         )
         old = list(former.values())
         new = [said for unit_id in moved if (said := want.get(unit_id)) is not None]
@@ -205,18 +207,25 @@ class LiveIndex:
 
     async def _said(self, rows: Iterable[Row]) -> dict[str, Statement]:
         """Return the statements that made objects, by unit."""
-        rows = list(rows)
-        new = [row.id for row in rows if (row.unit_id, row.version) not in self._known]
+        found: dict[str, Statement] = {}
+        new: list[UUID] = []
+        for row in rows:
+            known = self._known.get((row.unit_id, row.version))
+            if known is None:
+                new.append(row.id)
+            else:
+                found[row.unit_id] = known
         for one in await self.table.by_ids(new, ["body"]):
             said = statement_from(one.properties["body"])
-            self._known[said.unit_id, version_of(said)] = said
-        places = [(row.unit_id, row.version) for row in rows]
-        return {place[0]: self._known[place] for place in places if place in self._known}
+            found[said.unit_id] = self._known[said.unit_id, version_of(said)] = said
+        return found
 
     async def _objects(
         self, world: _World, unit_ids: Collection[str], derived: "Mapping[str, _Derived]", vectors: VectorSource
     ) -> list[Stored]:
-        matrices = await vectors.load([world.said[unit_id] for unit_id in unit_ids], self.model)
+        statements = [world.said[unit_id] for unit_id in unit_ids]
+        matrices = await vectors.load(statements, self.model)
+        self._known |= {(said.unit_id, self._versions[said.unit_id]): said for said in statements}
         return [
             one
             for unit_id in sorted(unit_ids)
@@ -227,7 +236,9 @@ class LiveIndex:
         unit = said.unit
         assert unit is not None  # what is live has a body
         rows = [] if matrix is None else matrix.tolist()
-        shared = _properties(said, unit) | derived.superseded_properties() | {"chunks": len(rows)}
+        shared = (
+            _properties(said, unit, self._versions[unit.id]) | derived.superseded_properties() | {"chunks": len(rows)}
+        )
         for chunk, vector in enumerate(rows or [None]):
             identity = _object_id(self._tenant, unit.id, chunk)
             own: dict[str, Any] = {"chunk": chunk, "slot": slot_of(identity)}
@@ -293,15 +304,9 @@ def _place(unit: Unit, step: int = 0) -> tuple[str, ...]:
     return (f"{unit.scope.key} {unit.session_id} {unit.turn + step}",)
 
 
-def pairs_of(unit_id: str, said: Statement | None) -> Iterable[Pair]:
-    """Yield what finds a unit's objects, and those of its relations where it is to be live."""
-    yield "unit_id", unit_id
-    if said is not None and said.unit is not None:
-        yield from relations_of(said.unit, said.content_key)
-
-
-def relations_of(unit: Unit, content_key: str | None) -> Iterable[Pair]:
-    """Yield what finds the objects that a unit has to do with: what either supersedes, equal texts, turns around."""
+def pairs_of(unit: Unit, content_key: str | None) -> Iterable[Pair]:
+    """Yield what finds a unit's objects and those that it has to do with: what either supersedes, equal texts, turns around."""
+    yield "unit_id", unit.id
     yield "supersedes", unit.id
     if unit.supersedes is not None:
         yield "supersedes", unit.supersedes
@@ -339,13 +344,13 @@ def _row(one: Stored) -> Row:
     )
 
 
-def _properties(said: Statement, unit: Unit) -> dict[str, Any]:
+def _properties(said: Statement, unit: Unit, version: str) -> dict[str, Any]:
     """Return what is filtered by, the same on every chunk."""
     times = held(unit, said.recorded_at)
     keys = found_by(unit, said.mentions)
     return {
         "unit_id": unit.id,
-        "version": version_of(said),
+        "version": version,
         "document_id": unit.document_id or "",
         "scope": unit.scope.key,
         "type": unit.type.value,

@@ -6,9 +6,12 @@ import orjson
 
 from shared.stores.memory_vectors import VectorState
 from shared.stores.weaviate.client import Client
-from shared.stores.weaviate.records import MODEL, NAMES, Record, object_id, record_of
+from shared.stores.weaviate.records import MODEL, NAMES, Record, models_id, record_of
 from shared.stores.weaviate.schema import record_collection, unit_collection
 from shared.stores.weaviate.table import Table
+
+MODELS_KEY = "model:"
+"""Finds the record."""
 
 
 @dataclass(frozen=True)
@@ -26,10 +29,15 @@ class Models:
 async def read_models(client: Client, prefix: str, tenant: str) -> Models:
     """Return a tenant's models; none before its first vectors."""
     table = Table(client, record_collection(prefix).name, tenant)
-    found = await table.by_ids([object_id(MODEL, tenant)], NAMES)
-    if not found:
+    found = await table.by_ids([models_id(tenant)], NAMES)
+    return models_from(record_of(found[0]).body if found else None)
+
+
+def models_from(body: str | None) -> Models:
+    """Read the record of a tenant's models; None: there is none."""
+    if body is None:
         return Models(None, {})
-    said = orjson.loads(record_of(found[0]).body)
+    said = orjson.loads(body)
     return Models(said["active"], said["dims"])
 
 
@@ -38,5 +46,5 @@ async def write_models(client: Client, prefix: str, tenant: str, models: Models)
     for model in models.dims:
         await client.ensure(unit_collection(prefix, model))
     body = orjson.dumps({"active": models.active, "dims": models.dims}).decode()
-    record = Record(object_id(MODEL, tenant), MODEL, ("model:",), body)
+    record = Record(models_id(tenant), MODEL, (MODELS_KEY,), body)
     await Table(client, record_collection(prefix).name, tenant).put([record.stored()])

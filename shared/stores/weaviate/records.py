@@ -254,6 +254,11 @@ def event_id(tenant: str, name: str, source: str) -> uuid.UUID:
     return object_id(EVENT, tenant, name, source)
 
 
+def event_key(name: str) -> str:
+    """Return the key by which the ledger entries of an event's id are found, one a source."""
+    return f"event:{name}"
+
+
 def event_record(tenant: str, known: KnownEvent) -> Record:
     """Write what the store did with an event."""
     body = {
@@ -264,7 +269,7 @@ def event_record(tenant: str, known: KnownEvent) -> Record:
         "outcome": known.outcome.value,
         "units": known.units,
     }
-    return Record(event_id(tenant, known.event_id, known.source), EVENT, (f"event:{known.event_id}",), _dump(body))
+    return Record(event_id(tenant, known.event_id, known.source), EVENT, (event_key(known.event_id),), _dump(body))
 
 
 def event_from(body: str) -> KnownEvent:
@@ -333,6 +338,11 @@ def contradiction_from(body: str) -> tuple[FoundContradiction, int]:
         (first, second), (one, two), said["difference"], said["detail"], said["attribute"], said["similarity"]
     )
     return pair, said["recorded"]
+
+
+def models_id(tenant: str) -> uuid.UUID:
+    """Return the id of the record of a tenant's models."""
+    return object_id(MODEL, tenant)
 
 
 def scope_record(tenant: str, scope: str) -> Record:

@@ -11,7 +11,7 @@ from shared.passages import COMMON_LEAST, telling_terms
 from shared.store import PassageHit
 from shared.stores.weaviate.conditions import Condition, every, is_, one_of, true
 from shared.stores.weaviate.live import FIRST_CHUNK
-from shared.stores.weaviate.table import MOST, Stored, Table
+from shared.stores.weaviate.table import MOST, PAGE, Stored, Table
 from shared.stores.weaviate.together import together
 
 HIT = ("pid", "unit_id", "moment")
@@ -169,7 +169,7 @@ async def _in_time(
     """Return units by moment, ties by id, until there are enough.
 
     Weaviate sorts by one property from its index, but by two it reads every object (at 6,000 units 3 and 690 ms): ties are
-    put in order here, and the last moment that was read is left out, for there may be more of it.
+    put in order here. Of the last moment that was read there may be more: those are asked for, or left out if they are many.
     """
     sign, count = 1 if oldest_first else -1, limit + MARGIN
     wanted = tuple(dict.fromkeys((*names, "moment", "unit_id")))
@@ -178,8 +178,14 @@ async def _in_time(
         rows = sorted(found, key=lambda one: (sign * int(one.properties["moment"]), one.properties["unit_id"]))
         if len(found) < count or count >= MOST:
             return rows
-        settled = [one for one in rows if one.properties["moment"] != rows[-1].properties["moment"]]
+        last = rows[-1].properties["moment"]
+        settled = [one for one in rows if one.properties["moment"] != last]
         if enough(settled):
+            return settled
+        ties = await table.page(every(where, is_("moment", int(last))), wanted, limit=PAGE)
+        is_all = len(ties) < PAGE and {one.id for one in rows[len(settled) :]} <= {one.id for one in ties}
+        settled += sorted(ties, key=lambda one: one.properties["unit_id"])
+        if is_all and enough(settled):
             return settled
         count = min(count * GROWTH, MOST)
 

@@ -4,20 +4,19 @@ All calls see at least what was durable when the snapshot was opened, and all se
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime
+from functools import partial
 
 import numpy as np
 
-from schemas.answers import KnownUnit, UnitState
+from schemas.answers import KnownUnit
 from schemas.commands import Job, Selection
 from schemas.entities import ORGANISATIONAL, EntityDeclaration, RelationDeclaration
 from schemas.units import ScopeLevel
-from shared.effects import Statement
 from shared.embedder import Vector, Vectors
 from shared.errors import InvalidInput
 from shared.memberships import LEVELS, MAX_DEPTH, walk
-from shared.mentions import subject_key
 from shared.store import (
     STORED,
     FoundContradiction,
@@ -36,16 +35,16 @@ from shared.stores.memory_state import Declared
 from shared.stores.weaviate import contradictions, records, search
 from shared.stores.weaviate.about import about
 from shared.stores.weaviate.conditions import Condition, above, every, is_, one_of, true
+from shared.stores.weaviate.contradictions import Listed
 from shared.stores.weaviate.filters import passing
+from shared.stores.weaviate.known_units import known_unit, stored_units
 from shared.stores.weaviate.live import FIRST_CHUNK
 from shared.stores.weaviate.models import Models
 from shared.stores.weaviate.records import DOCUMENT, ENTITY, JOB, PAST, RELATION, SCOPE, STATEMENT, WATERMARK
-from shared.stores.weaviate.schema import UNKNOWN_FUTURE
+from shared.stores.weaviate.sharing import Sharing
 from shared.stores.weaviate.table import Table
-from shared.validity import from_micros
+from shared.stores.weaviate.together import both, together
 from shared.vector_models import KnownModel
-
-_KNOWN = ("unit_id", "pid", "superseded_from", "superseded_by", "ends", "body")
 
 
 class WeaviateSnapshot:
@@ -64,6 +63,7 @@ class WeaviateSnapshot:
         self._records = kept
         self._tables = live
         self._live = live.get(models.active or "")
+        self._sharing = None if self._live is None else Sharing(self._live)
         self._tenant = tenant
         self._models = models
         self._now = now
@@ -165,11 +165,9 @@ class WeaviateSnapshot:
 
     async def sharing(self, keys: Collection[str], limit: int) -> list[UnitVersion]:
         """Return the newest units of any key."""
-        if self._live is None or not keys or limit < 1:
+        if self._sharing is None or not keys or limit < 1:
             return []
-        where = every(one_of("keys", sorted(keys)), FIRST_CHUNK)
-        found = await search.newest(self._live, where, ("unit_id", "version"), limit)
-        return [UnitVersion(one.properties["unit_id"], one.properties["version"]) for one in found]
+        return await self._sharing.newest(keys, limit)
 
     async def latest(self, where: SearchFilter, limit: int, *, oldest_first: bool = False) -> list[PassageHit]:
         """Return passages by time."""
@@ -182,35 +180,14 @@ class WeaviateSnapshot:
         """Return the live units among the ids."""
         if self._live is None:
             return {}
-        found = await self._live.fetch_any("unit_id", unit_ids, _KNOWN, FIRST_CHUNK)
-        sources: dict[int, set[str]] = {}
-        for one in await self._live.fetch_any(
-            "pid", {int(one.properties["pid"]) for one in found}, ("pid", "source"), FIRST_CHUNK
-        ):
-            sources.setdefault(int(one.properties["pid"]), set()).add(one.properties["source"])
-        ids = [one.properties["unit_id"] for one in found]
-        partners = await contradictions.partners(self._records, self._live, self._now, ids)
-        stored: dict[str, StoredUnit] = {}
-        for one in sorted(found, key=lambda one: one.properties["unit_id"]):
-            said, pid = records.statement_from(one.properties["body"]), int(one.properties["pid"])
-            ends = [int(one.properties[name]) for name in ("ends", "superseded_from")]
-            assert said.unit is not None  # what is live has a body
-            known = _known(
-                said,
-                corroborations=len(sources.get(pid, ())) or 1,
-                contradiction_refs=partners.get(said.unit_id, ()),
-                superseded_by=one.properties["superseded_by"] or None,
-                held_until=None if min(ends) == UNKNOWN_FUTURE else from_micros(min(ends)),
-            )
-            stored[said.unit_id] = StoredUnit(known, pid, said.mentions, subject_key(said.unit), said.claims)
-        return stored
+        return await stored_units(self._records, self._live, self._now, unit_ids)
 
     async def history(self, unit_id: str) -> list[KnownUnit]:
         """Return older revisions, newest first."""
         where = every(is_("keys", records.unit_key(unit_id)), is_("past", PAST), is_("kind", STATEMENT))
         said = [records.statement_from(one.properties["body"]) for one in await self._records.fetch(where, ["body"])]
         said.sort(key=lambda one: one.rank, reverse=True)
-        return [_known(one) for one in said if one.unit is not None]
+        return [known_unit(one) for one in said if one.unit is not None]
 
     async def contradictions(
         self,
@@ -222,7 +199,7 @@ class WeaviateSnapshot:
         open_only: bool = True,
     ) -> list[StoredContradiction]:
         """Return contradictions by id."""
-        found = await contradictions.listed(self._records, self._live, self._now, unit_ids)
+        found = await self._pairs(unit_ids)
         kept = [
             one.stored
             for one in found
@@ -234,12 +211,12 @@ class WeaviateSnapshot:
 
     async def standing_pairs(self, unit_ids: Collection[str]) -> set[str]:
         """Return the ids of the units' pairs whose two revisions are both live."""
-        found = await contradictions.listed(self._records, self._live, self._now, unit_ids)
+        found = await self._pairs(unit_ids)
         return {one.stored.found.id for one in found if one.stands}
 
     async def standing_contradictions(self) -> list[FoundContradiction]:
         """Return the pairs whose two revisions are both live."""
-        found = await contradictions.listed(self._records, self._live, self._now)
+        found = await self._pairs()
         return [one.stored.found for one in found if one.stands]
 
     async def entities(self) -> tuple[int, list[EntityDeclaration]]:
@@ -269,17 +246,27 @@ class WeaviateSnapshot:
 
     async def counts(self) -> StoreCounts:
         """Return totals."""
-        by_scope = await self._scopes()
-        is_pair = await self.contradictions(limit=-1)
+        numbers: list[Callable[[], Awaitable[int]]] = [
+            self._passages,
+            partial(self._records.count, every(is_("kind", DOCUMENT), above("number", 0))),
+            partial(self._records.count, every(is_("kind", ENTITY), is_("number", 0))),
+            partial(self._records.count, every(is_("kind", RELATION), is_("number", 0))),
+        ]
+        (passages, documents, entities, relations), (by_scope, pairs) = await both(
+            lambda: together(numbers), lambda: both(self._scopes, self._pairs)
+        )
         return StoreCounts(
             units=sum(by_scope.values()),
-            passages=0 if self._live is None else await self._live.count(every(true("leads"), FIRST_CHUNK)),
-            documents=await self._records.count(every(is_("kind", DOCUMENT), above("number", 0))),
-            entities=await self._records.count(every(is_("kind", ENTITY), is_("number", 0))),
-            relations=await self._records.count(every(is_("kind", RELATION), is_("number", 0))),
-            contradictions_open=len(is_pair),
+            passages=passages,
+            documents=documents,
+            entities=entities,
+            relations=relations,
+            contradictions_open=sum(pair.stored.open for pair in pairs),
             by_scope=by_scope,
         )
+
+    async def _passages(self) -> int:
+        return 0 if self._live is None else await self._live.count(every(true("leads"), FIRST_CHUNK))
 
     async def events(self, event_id: str, source: str | None = None) -> list[KnownEvent]:
         """Return what the store did with the events of an id, by source."""
@@ -314,6 +301,10 @@ class WeaviateSnapshot:
         """Return how many live units fit."""
         table, where = self._selected(selection)
         return 0 if table is None else await table.count(where)
+
+    async def _pairs(self, unit_ids: Collection[str] | None = None) -> list[Listed]:
+        pairs = await contradictions.recorded(self._records, unit_ids)
+        return await contradictions.listed(self._live, self._now, pairs)
 
     def _selected(self, selection: Selection) -> tuple[Table | None, Condition]:
         conditions = [FIRST_CHUNK]
@@ -369,28 +360,3 @@ class WeaviateSnapshot:
         dims = self._models.dims[self._models.active or ""]
         if len(query) != dims:
             raise InvalidInput(f"the question's vector has {len(query)} dimensions, and the index {dims}")
-
-
-def _known(
-    said: Statement,
-    *,
-    corroborations: int = 1,
-    contradiction_refs: tuple[str, ...] = (),
-    superseded_by: str | None = None,
-    held_until: datetime | None = None,
-) -> KnownUnit:
-    assert said.unit is not None  # only assertions are shown
-    assert said.content_key is not None  # and they have a text
-    state = UnitState(
-        recorded_at=said.recorded_at,
-        position=said.position.token(),
-        revision=said.rank.revision,
-        source=said.rank.source,
-        event_id=said.rank.event_id,
-        content_key=said.content_key,
-        corroborations=corroborations,
-        contradiction_refs=contradiction_refs,
-        superseded_by=superseded_by,
-        held_until=held_until,
-    )
-    return KnownUnit(unit=said.unit, state=state)

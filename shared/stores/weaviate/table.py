@@ -27,6 +27,8 @@ PAGE = 500
 """Objects a page: at the largest unit some 50 MB, half of what an answer may hold."""
 VALUES = 250
 """Values a filter compares with at once: half a page, so that one object each, or two, fit into it."""
+PAIRS = 1_000
+"""Pairs of a property and a value that a filter compares with at once: of a window of new units, which has some four each."""
 BATCH, BATCH_BYTES = 500, 4 * 1024 * 1024
 MOST = 10_000
 """What Weaviate returns or deletes in one call, unless it is configured otherwise."""
@@ -126,7 +128,7 @@ class Table:
 
         ``values``: pairs of a property and a value; those that follow each other are asked for in the same query.
         """
-        return await self._fetch_each([either(some) for some in _slices(values)], names)
+        return await self._fetch_each([either(some) for some in _slices(values, PAIRS)], names)
 
     async def _fetch_each(self, conditions: Sequence[Condition], names: Sequence[str]) -> list[Stored]:
         pages = await together(partial(self.fetch, condition, names) for condition in conditions)
@@ -243,5 +245,5 @@ def _batches(objects: Sequence[Stored]) -> Iterable[list[Stored]]:
         yield batch
 
 
-def _slices(values: Sequence[Value]) -> Iterable[Sequence[Value]]:
-    return (values[start : start + VALUES] for start in range(0, len(values), VALUES))
+def _slices(values: Sequence[Value], most: int = VALUES) -> Iterable[Sequence[Value]]:
+    return (values[start : start + most] for start in range(0, len(values), most))

@@ -4,6 +4,8 @@ import asyncio
 from collections import defaultdict, deque
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from functools import partial
+from uuid import UUID
 
 from schemas.commands import Job
 from schemas.graph import Contribution
@@ -24,7 +26,7 @@ from shared.store import (
 from shared.stores.memory import MemoryStore
 from shared.stores.weaviate import records, scan
 from shared.stores.weaviate.client import Client
-from shared.stores.weaviate.commit import Commit
+from shared.stores.weaviate.commit import Commit, Memory
 from shared.stores.weaviate.conditions import above, every, is_, without
 from shared.stores.weaviate.fragment import Touched, touched_by
 from shared.stores.weaviate.live import LiveIndex
@@ -33,6 +35,7 @@ from shared.stores.weaviate.reader import open_snapshot
 from shared.stores.weaviate.records import CONTRADICTION, STANDING, STATEMENT, WATERMARK, Record
 from shared.stores.weaviate.schema import PREFIX, record_collection
 from shared.stores.weaviate.table import Table
+from shared.stores.weaviate.together import both
 from shared.validity import micros
 from shared.vector_models import Coverage, KnownModel, Text
 
@@ -40,6 +43,8 @@ _TEXTS = every(is_("kind", STATEMENT), is_("past", STANDING), above("text", ""))
 """Statements whose texts count: what stands, and parts that wait."""
 
 
+PASSED_MARKS = 32
+"""Records of older watermarks that are left to be deleted together: to delete one costs as much as to write a batch."""
 LATE_S = 30.0
 """A process that lost its partitions while it slept may write an older state when it wakes, and be killed before it looks
 again. Three times a session (10 s), so whoever took over looks after that, at what had something older to be brought back.
@@ -69,10 +74,12 @@ class WeaviateWriter:
         self._clock = clock
         self._prefix = prefix
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._scopes: defaultdict[str, set[str]] = defaultdict(set)
+        self._pair_turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._memory: defaultdict[str, Memory] = defaultdict(Memory)
         self._ready = False
         self._late: defaultdict[str, deque[tuple[float, str]]] = defaultdict(lambda: deque(maxlen=LATE_UNITS))
         self._marks: dict[str, dict[tuple[str, str, int], int]] = {}
+        self._passed: defaultdict[str, set[UUID]] = defaultdict(set)
 
     async def apply(self, tenant: str, effects: Sequence[Effect]) -> list[Applied]:
         """Make effects durable, and only then the watermark; see the protocol, and commit.py for what is not atomic."""
@@ -82,19 +89,23 @@ class WeaviateWriter:
             touched.units |= due
             touched.again |= due
             commit = await self._commit(tenant)
-            models = await read_models(self._client, self._prefix, tenant)
-            if models.active is None and any(effect.vectors is not None for effect in effects):
-                touched.units |= await self._early(tenant)
             fragment = await commit.load(touched)
+            if fragment.models.active is None and any(effect.vectors is not None for effect in effects):
+                early = await self._early(tenant)
+                if early - fragment.units:
+                    touched.units |= early
+                    fragment = await commit.load(touched)
             state = fragment.state
-            state.vectors = models.state()
+            state.vectors = fragment.models.state()
             before = dict(state.events)
             applied = await MemoryStore(self._clock, [state]).apply(tenant, effects)
-            if state.vectors.dims != models.dims:
-                await write_models(self._client, self._prefix, tenant, Models(state.vectors.active, state.vectors.dims))
+            if state.vectors.dims != fragment.models.dims:
+                fragment.models = Models(state.vectors.active, dict(state.vectors.dims))
+                await write_models(self._client, self._prefix, tenant, fragment.models)
             await commit.write(touched, fragment, state.vectors.texts)
             news = [known for key, known in state.events.items() if before.get(key) is not known]
-            await self._records(tenant).put([records.event_record(tenant, known).stored() for known in news])
+            ledger = [records.event_record(tenant, known).stored() for known in news]
+            await both(partial(self._records(tenant).put, ledger), partial(self._forget_marks, tenant))
             await self._move(tenant, state.watermarks)
             later = self._clock.monotonic() + LATE_S
             self._late[tenant].extend((later, unit_id) for one in applied for unit_id in one.receipt.before)
@@ -182,8 +193,9 @@ class WeaviateWriter:
         found: Sequence[FoundContradiction],
     ) -> list[StoredContradiction]:
         """Replace what is kept for the checked units, and move the watermark."""
-        async with self._turns[tenant]:
+        async with self._pair_turns[tenant]:
             await self._commit(tenant)
+            await self._forget_marks(tenant)
             new = await self._replace(tenant, checked, found, micros(recorded_at), keep_standing=position is not None)
             if position is not None:
                 await self._move(tenant, {(CONTRADICTIONS, position.topic, position.partition): position.number})
@@ -240,7 +252,7 @@ class WeaviateWriter:
         if not self._ready:
             await self._client.ensure(record_collection(self._prefix))
             self._ready = True
-        return Commit(self._client, self._prefix, self._records(tenant), tenant, self._scopes[tenant])
+        return Commit(self._client, self._prefix, self._records(tenant), tenant, self._memory[tenant])
 
     def _due(self, tenant: str) -> set[str]:
         """Return units that were replaced or withdrawn a while ago: they are looked at once more with the next batch."""
@@ -256,17 +268,29 @@ class WeaviateWriter:
         return {records.statement_from(one.properties["body"]).unit_id for one in found}
 
     async def _move(self, tenant: str, wanted: Mapping[tuple[str, str, int], int]) -> None:
-        """Move watermarks up. What this process wrote before is deleted once the newer one is there."""
+        """Move watermarks up. The older records are deleted with a later batch: what is read is the highest."""
         table, marks = self._records(tenant), self._marks.get(tenant)
         if marks is None:
-            found = await table.fetch(is_("kind", WATERMARK), records.NAMES)
-            marks = self._marks[tenant] = {}
-            for key, number in map(records.watermark_from, map(records.record_of, found)):
+            found = [records.record_of(one) for one in await table.fetch(is_("kind", WATERMARK), records.NAMES)]
+            marks = self._marks.setdefault(tenant, {})
+            for key, number in map(records.watermark_from, found):
                 marks[key] = max(number, marks.get(key, number))
+            lower = [one.id for one in found for key, number in [records.watermark_from(one)] if number < marks[key]]
+            self._passed[tenant].update(lower)
         higher = {key: number for key, number in wanted.items() if number > marks.get(key, -1)}
         await table.put([records.watermark_record(tenant, *key, number).stored() for key, number in higher.items()])
-        await table.delete([records.watermark_record(tenant, *key, marks[key]).id for key in higher if key in marks])
+        self._passed[tenant].update(
+            records.watermark_record(tenant, *key, marks[key]).id for key in higher if key in marks
+        )
         marks.update(higher)
+
+    async def _forget_marks(self, tenant: str) -> None:
+        """Delete the records of watermarks that a higher one has taken the place of, many at once."""
+        passed = set(self._passed[tenant])
+        if len(passed) < PASSED_MARKS:
+            return
+        await self._records(tenant).delete(passed)
+        self._passed[tenant] -= passed
 
     async def _replace(
         self,
