@@ -28,7 +28,8 @@ from tests.integration.conftest import BrokerProcess
 from tests.integration.ingesting import Rig, asserted, retracted, running, until
 from tests.integration.ordering import order, over, running_with
 
-pytestmark = [pytest.mark.anyio, pytest.mark.integration]
+# on Kafka alone, for its time; tests/e2e/test_model.py changes a model on the embedded broker
+pytestmark = [pytest.mark.anyio, pytest.mark.integration, pytest.mark.cluster]
 
 UNITS = 200
 SMALL, WIDE, OTHER = "small/384", "wide/768", "other/384"

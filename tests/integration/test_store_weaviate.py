@@ -23,6 +23,7 @@ from shared.stores.weaviate.schema import UNIT, Collection, Index, record_collec
 from shared.stores.weaviate.table import Stored, Table
 from shared.stores.weaviate.writer import LATE_S
 from tests.contract.knowledge_events import (
+    CORE,
     MODEL,
     NOW,
     TENANT,
@@ -343,11 +344,11 @@ async def test_passages_about_many_keys_are_found_with_few_calls(store, meetings
 
 async def test_the_newest_units_of_several_keys_are_those_of_the_store_in_memory(store, meetings):
     """Many units of a day, of which some are beyond the limit; keys that were read for another unit before."""
-    keys = ["ada stone", "bo reed", "cy vale", "berlin", "nobody"]
     async with meetings.snapshot(TENANT) as expected:
+        keys = [*(key for key, _ in await expected.entity_keys(frozenset({CORE}), 3)), "berlin"]
         for limit in (1, 7, 20, 150):
             async with store.reader.snapshot(TENANT) as snapshot:
-                for some in (keys[:1], keys[:3], keys, keys[3:]):
+                for some in (keys[:1], keys[:3], [*keys, "nobody"], keys[3:]):
                     found = await snapshot.sharing(some, limit)
                     assert found == await expected.sharing(some, limit)
                     assert found
