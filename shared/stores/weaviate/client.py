@@ -32,6 +32,11 @@ ANSWER_S = 10.0
 WRITE_S = 60.0
 """Longest wait for a batch, whose vectors are indexed before it is answered."""
 
+LOOKS, LOOK_S = 40, 0.05
+"""Looks for a collection that is being made, and seconds between two: it takes some 100 ms."""
+NOBODY = "nobody"
+"""A tenant to ask about where only the answer counts."""
+_NOT_YET = "non-existing index"
 _ABSENT = ("tenant not found", "could not find class", "class not found", "no such class")
 _INDEXED: dict[Index, dict[str, Any]] = {
     Index.NONE: {"data_type": DataType.TEXT, "index_filterable": False, "index_searchable": False},
@@ -117,6 +122,23 @@ class Client:
                 raise FolderNewer(f"{wanted.name} in Weaviate has a property {name!r} that is not of this release")
         if not found.multi_tenancy_config.enabled:
             raise FolderNewer(f"{wanted.name} in Weaviate has no tenants")
+        await self._serving(wanted.name)
+
+    async def _serving(self, name: str) -> None:
+        """Wait until a collection can be read: one that another process makes just now is known before it is there."""
+        count = self.handle(name, NOBODY).aggregate.over_all
+        for _ in range(LOOKS):
+            try:
+                await self.within(lambda: count(total_count=True), self.answer_s)
+            except Absent:  # there is no such tenant, and that is known
+                return
+            except StoreUnavailable as error:
+                if _NOT_YET not in str(error):
+                    raise
+            else:
+                return
+            await asyncio.sleep(LOOK_S)
+        raise StoreUnavailable(f"Weaviate does not serve {name} yet")
 
     async def collections(self) -> list[str]:
         """Return the names of all collections."""

@@ -162,7 +162,10 @@ class Commit:
         await together(partial(index.look, values) for index in self._indexes.values())
 
     def _opened(self, models: Models) -> dict[str, LiveIndex]:
+        """Return an index a model that has yet to look; it knows what earlier ones of this batch were concerned with."""
         return {
-            model: LiveIndex(self._client, self._prefix, self._tenant, model, self._memory.known)
+            model: self._indexes[model].anew()
+            if model in self._indexes
+            else LiveIndex(self._client, self._prefix, self._tenant, model, self._memory.known)
             for model in models.dims
         }

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -18,12 +17,12 @@ from shared.stores.weaviate.conditions import Condition, is_
 from shared.stores.weaviate.records import object_id, slot_of, statement_body, statement_from
 from shared.stores.weaviate.schema import UNKNOWN_FUTURE, UNKNOWN_PAST, unit_collection
 from shared.stores.weaviate.table import Pair, Stored, Table
-from shared.stores.weaviate.together import together
 from shared.stores.weaviate.vectors import VectorSource
 from shared.validity import Successor, held, supersession
 
 Version = tuple[str, str]
 """A unit's id and the name of what it says."""
+Said = dict[Version, Statement]
 FIRST_CHUNK: Condition = is_("chunk", 0)
 """Each live unit has one of these, with its words and its text."""
 
@@ -100,16 +99,21 @@ class LiveIndex:
     ``known``: statements that made objects, read before; they are added to. ``asked``: what was looked for, in order.
     """
 
-    def __init__(
-        self, client: Client, prefix: str, tenant: str, model: str, known: "dict[Version, Statement] | None" = None
-    ) -> None:
+    def __init__(self, client: Client, prefix: str, tenant: str, model: str, known: Said | None = None) -> None:
         self.table = Table(client, unit_collection(prefix, model).name, tenant)
         self.model = model
-        self._tenant = tenant
+        self._client, self._prefix, self._tenant = client, prefix, tenant
         self._known = {} if known is None else known
+        self._concerned: Said = {}
         self.asked: dict[Pair, None] = {}
         self._rows: dict[UUID, Row] = {}
         self._versions: dict[str, str] = {}
+
+    def anew(self) -> "LiveIndex":
+        """Return an index for the next round, which has yet to look, of the same units' relations."""
+        index = LiveIndex(self._client, self._prefix, self._tenant, self.model, self._known)
+        index._concerned = self._concerned
+        return index
 
     async def look(self, values: Iterable[Pair]) -> None:
         """Read the objects that have any of the values, those that were asked for before excepted."""
@@ -158,7 +162,8 @@ class LiveIndex:
             for unit_id in sorted(derived.keys() - done.put)
             for patch in self._patches(world.rows.get(unit_id), unit_id, derived[unit_id], affected)
         ]
-        await together(partial(self.table.patch, identity, changes) for identity, changes in patches)
+        for identity, changes in patches:
+            await self.table.patch(identity, changes)
         done.patched = len(patches)
         kept = {one.id for one in objects}
         surplus = {
@@ -178,15 +183,20 @@ class LiveIndex:
     async def _world(
         self, want: Mapping[str, Statement | None], there: Mapping[str, Row], moved: set[str]
     ) -> "tuple[_World, _Affected]":
-        """Read whatever has to do with the moved units, as they were and as they will be."""
+        """Read whatever has to do with the moved units, as they were and as they will be.
+
+        And as they were in earlier rounds: what was written of their relations then may have come after another's mending.
+        """
         former = await self._said(
             there[unit_id] for unit_id in moved & there.keys() if there[unit_id].version != self._versions.get(unit_id)
         )
-        old = list(former.values())
-        new = [said for unit_id in moved if (said := want.get(unit_id)) is not None]
-        units = [said.unit for said in (*old, *new) if said.unit is not None]
+        self._concerned |= {(unit_id, there[unit_id].version): said for unit_id, said in former.items()}
+        self._concerned |= {
+            (unit_id, self._versions[unit_id]): said for unit_id in moved if (said := want.get(unit_id)) is not None
+        }
+        units = [said.unit for said in self._concerned.values() if said.unit is not None]
         targets = {unit.supersedes for unit in units if unit.supersedes is not None}
-        passages = {_pid(said) for said in (*old, *new)}
+        passages = {_pid(said) for said in self._concerned.values()}
         beside = {place for unit in units for step in (-1, 1) for place in _place(unit, step)}
         around = beside | {place for unit in units for step in (-2, 0, 2) for place in _place(unit, step)}
         wanted: set[Pair] = {("supersedes", unit_id) for unit_id in targets | set(moved)}

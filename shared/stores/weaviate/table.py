@@ -7,11 +7,13 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 from typing import Any, TypeVar
 from uuid import UUID
 
 from weaviate.classes.data import DataObject
 from weaviate.classes.query import MetadataQuery, Sort
+from weaviate.exceptions import UnexpectedStatusCodeError
 
 from shared.errors import StoreUnavailable
 from shared.stores.weaviate.client import Absent, Client
@@ -70,9 +72,14 @@ class Table:
                 raise StoreUnavailable(f"Weaviate refused {len(done.errors)} of {len(batch)} objects: {first}")
 
     async def patch(self, object_id: UUID, properties: dict[str, Any]) -> None:
-        """Change some properties of an object that is there."""
+        """Change some properties of an object. One that went since it was read stays away: a further look tells."""
         update = self._handle.data.update
-        await self._client.within(lambda: update(uuid=object_id, properties=properties), self._client.write_s)
+        try:
+            await self._client.within(lambda: update(uuid=object_id, properties=properties), self._client.write_s)
+        except StoreUnavailable as error:
+            cause = error.__cause__
+            if not isinstance(cause, UnexpectedStatusCodeError) or cause.status_code != HTTPStatus.NOT_FOUND:
+                raise
 
     async def delete(self, ids: Collection[UUID]) -> int:
         """Delete objects by id and see that they are gone; return how many were there.
