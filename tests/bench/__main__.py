@@ -12,12 +12,13 @@ from shared.embedders.minilm import MiniLMEmbedder
 from tests.bench.figures import Report, percentiles
 from tests.bench.floor import embedder_rate, floor
 from tests.bench.hook import hook_figures
-from tests.bench.measuring import WARM, ask_all, feeding, first_event, ingest_rate, watch
+from tests.bench.measuring import WARM, ask_all, difference, feeding, first_event, histogram, ingest_rate, watch
 from tests.bench.population import Words, populate
 from tests.e2e.product import Product
 
 QUESTIONS = 200
 FEED_S = 20
+INGEST_PORT = 4  # of `up --port P`, above P
 ASK_RATE = 5  # questions a second beside the feed
 BULK_UNITS = 2_000
 RATE_TEXTS = 300
@@ -60,8 +61,11 @@ def _measure(
         report.add(f"{units}: {name} ms", figures)
     report.add(f"{units}: RSS MB", round(product.rss_mb()))
     with product.another() as client:
+        ingest = [f"http://127.0.0.1:{product.port + INGEST_PORT}"]
+        before = histogram(ingest)
         with feeding(doors, words, FEED_S) as sent:
             report.add(f"{units}: publish to searchable ms", percentiles(watch(client, sent)))
+        report.add(f"{units}: accepted to searchable, events by s", difference(histogram(ingest), before))
         with feeding(doors, words, FEED_S):
             busy = ask_all([client], questions[: FEED_S * ASK_RATE], rate=ASK_RATE)
     report.add(f"{units}: fed answer ms", busy["answer"])

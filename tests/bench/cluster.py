@@ -11,27 +11,23 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
-from prometheus_client.parser import text_string_to_metric_families
-
 from shared.embedders.minilm import MiniLMEmbedder
 from tests.bench.cluster_fill import fill
 from tests.bench.cluster_floor import floor
-from tests.bench.cluster_members import Member, Members, running, settings_of
+from tests.bench.cluster_members import Members, running, settings_of
 from tests.bench.figures import Report, percentiles
-from tests.bench.measuring import WARM, ask_all, feeding, first_event, ingest_rate, watch
+from tests.bench.measuring import WARM, ask_all, difference, feeding, first_event, histogram, ingest_rate, watch
 from tests.bench.population import PARTITIONS, Words
 from tests.chaos.worlds import Servers, serving
 
 SIZES = "20000,100000"
 ASK_RATE = 5  # questions a second beside the feed
-SEARCHABLE = "cortex_ingest_searchable_seconds"
 SHARES = ("p50", "p95")
 
 
@@ -94,10 +90,14 @@ def _measure(
     report.add(f"{units}: RSS MB", members.memory_mb())
     with ExitStack() as stack:
         others = [stack.enter_context(door) for door in members.connect()]
-        before = histogram(members.ingest)
+        ingest = [member.url for member in members.ingest]
+        before = histogram(ingest)
         with feeding(doors, words, plan.feed_s) as sent:
             report.add(f"{units}: publish to searchable ms", percentiles(watch(others[0], sent)))
-        report.add(f"{units}: accepted to searchable, events by s", _difference(histogram(members.ingest), before))
+        report.add(
+            f"{units}: accepted to searchable, events by s",
+            difference(histogram(ingest), before),
+        )
         with feeding(doors, words, plan.feed_s):
             busy = ask_all(others, questions[: WARM + plan.feed_s * ASK_RATE // 2], rate=ASK_RATE)
     report.add(f"{units}: fed answer ms", busy["answer"])
@@ -105,29 +105,6 @@ def _measure(
     report.add(f"{units}: ingest units/s, 2 processes", ingest_rate(doors, words, plan.bulk))
     report.add(f"{units}: RSS MB after", members.memory_mb())
     return idle
-
-
-def histogram(members: Sequence[Member]) -> dict[str, int]:
-    """Return how many events took up to so many seconds from acceptance to the commit, of all processes together."""
-    found: dict[float, int] = {}
-    for member in members:
-        text = httpx.get(f"{member.url}/metrics", trust_env=False).raise_for_status().text
-        for family in text_string_to_metric_families(text):
-            for sample in family.samples:
-                if sample.name == f"{SEARCHABLE}_bucket":
-                    limit = float(sample.labels["le"])
-                    found[limit] = found.get(limit, 0) + int(sample.value)
-    return {f"<={limit:g}": found[limit] for limit in sorted(found)}
-
-
-def _difference(after: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
-    """Return what came in between, per bucket instead of up to it; empty buckets are left out."""
-    grown = {limit: count - before.get(limit, 0) for limit, count in after.items()}
-    below, own = 0, {}
-    for limit, count in grown.items():
-        own[limit] = count - below
-        below = count
-    return {limit: count for limit, count in own.items() if count}
 
 
 def _sizes(report: Report, name: str, servers: Servers, folder: Path) -> None:

@@ -3,13 +3,14 @@
 import queue
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import cycle
 from typing import Any
 
 import httpx
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.bench.figures import percentiles
 from tests.bench.population import Words, event
@@ -19,6 +20,7 @@ WARM = 20
 FEED_RATE = 50  # units a second
 WATCHED = 5  # of so many published events one is watched
 BATCH = 200
+SEARCHABLE = "cortex_ingest_searchable_seconds"
 STORED_S = 300.0  # a machine that cannot keep up is told by the figure, not by an error
 Sent = tuple[float, dict[str, Any]]
 
@@ -135,3 +137,26 @@ def ingest_rate(doors: Sequence[httpx.Client], words: Words, units: int) -> floa
 
 def _lag(door: httpx.Client) -> int:
     return sum(mark["lag"] for mark in door.get("/v1/status").json()["watermarks"])
+
+
+def histogram(ingest: Sequence[str]) -> dict[str, int]:
+    """Return how many events took up to so many seconds from acceptance to the commit, of all ingest processes together."""
+    found: dict[float, int] = {}
+    for url in ingest:
+        text = httpx.get(f"{url}/metrics", trust_env=False).raise_for_status().text
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                if sample.name == f"{SEARCHABLE}_bucket":
+                    limit = float(sample.labels["le"])
+                    found[limit] = found.get(limit, 0) + int(sample.value)
+    return {f"<={limit:g}": found[limit] for limit in sorted(found)}
+
+
+def difference(after: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
+    """Return what came in between, per bucket instead of up to it; empty buckets are left out."""
+    grown = {limit: count - before.get(limit, 0) for limit, count in after.items()}
+    below, own = 0, {}
+    for limit, count in grown.items():
+        own[limit] = count - below
+        below = count
+    return {limit: count for limit, count in own.items() if count}

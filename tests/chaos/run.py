@@ -21,7 +21,11 @@ LEAST, MOST = 2, 4  # members
 PATIENCE_S = 15.0  # for progress between two bursts: a group needs up to 10 s to notice a member's death
 FROZEN_S = (11.0, 14.0)  # longer than a session of 10 s: the group goes on without it, and it does not know
 LOOK_S = 0.5
-ORDERLY = (0, 128 + signal.SIGTERM)  # the latter: it was asked before it had taken anything, while it was starting
+ORDERLY = (
+    0,
+    128 + signal.SIGTERM,
+    -signal.SIGTERM,
+)  # the latter two: it was asked before it had taken anything, while it was starting
 TWIN_DEADLINE_S = 600.0
 
 
