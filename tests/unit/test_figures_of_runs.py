@@ -2,7 +2,8 @@
 
 import math
 
-from tests.bench.cluster import Plan, _difference
+from tests.bench.cluster import Plan
+from tests.bench.measuring import difference
 from tests.bench.population import batches
 from tests.eval.measures import interval, overlap_at
 
@@ -32,7 +33,7 @@ def test_two_empty_rankings_agree_and_one_empty_one_does_not():
     assert overlap_at([], places("a"), 10) == 0.0
 
 
-def test_the_interval_of_a_paired_difference_holds_its_mean():
+def test_the_interval_of_a_paireddifference_holds_its_mean():
     score = interval([0.0] * 90 + [-1.0] * 6 + [0.5] * 4)
     assert math.isclose(score.mean, -4.0)
     assert score.low < score.mean < score.high
@@ -41,7 +42,7 @@ def test_the_interval_of_a_paired_difference_holds_its_mean():
 def test_a_histogram_tells_what_came_in_between_bucket_by_bucket():
     before = {"<=0.1": 2, "<=0.5": 5, "<=inf": 5}
     after = {"<=0.1": 2, "<=0.5": 9, "<=inf": 10}
-    assert _difference(after, before) == {"<=0.5": 4, "<=inf": 1}
+    assert difference(after, before) == {"<=0.5": 4, "<=inf": 1}
 
 
 def test_every_store_is_given_the_same_units_and_vectors():
