@@ -33,7 +33,7 @@ def test_two_empty_rankings_agree_and_one_empty_one_does_not():
     assert overlap_at([], places("a"), 10) == 0.0
 
 
-def test_the_interval_of_a_paireddifference_holds_its_mean():
+def test_the_interval_of_a_paired_difference_holds_its_mean():
     score = interval([0.0] * 90 + [-1.0] * 6 + [0.5] * 4)
     assert math.isclose(score.mean, -4.0)
     assert score.low < score.mean < score.high
