@@ -1,9 +1,14 @@
 """One lane a partition: ordered work, exact commits, no matter how slow a record is.
 
-FastStream only polls and feeds. A lane takes a window of its partition's records, does their work up to the
-acknowledgement of what it published, and only then may their offset be committed:
+FastStream only polls and feeds. The commit discipline of every stage:
 
-    effect durable → outputs acknowledged → offset
+1. A lane takes the next window of its partition's records, in order.
+2. Their effects become durable, with the partition's watermark in the same transaction.
+3. What the graph gets of them is acknowledged by the broker.
+4. Their outputs, exactly one a record, a result or a marker, are acknowledged by the broker.
+5. Exactly the offset behind the last finished record is committed.
+
+A kill between any two repeats work and changes nothing (tests/integration/test_commit_gaps.py).
 
 At a revoke, in this order: accept nothing new; lanes finish the record in hand (at most ``drain_s``); commit; forget.
 What was fetched before the revoke and not finished comes again from the committed offset, to whoever owns it then.
