@@ -18,6 +18,10 @@ MARKERS = (
 )
 
 
+TIERS = ("e2e", "integration", "contract", "unit")
+"""The order of the tests: what starts processes first, so that several at a time end together and not with one that waits."""
+
+
 @pytest.fixture
 def anyio_backend() -> str:
     """Cortex runs on asyncio alone."""
@@ -31,8 +35,13 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"CORTEX_TEST_BROKER is {BROKER!r}: it may be embedded or kafka")
 
 
+def _tier(item: pytest.Item) -> int:
+    return next((place for place, tier in enumerate(TIERS) if tier in item.path.parts), len(TIERS))
+
+
 @pytest.hookimpl(tryfirst=True)  # before the choice by -m, which sees the markers that are set here
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items.sort(key=_tier)
     for item in items:
         if {"broker", "own_broker"} & set(getattr(item, "fixturenames", ())):
             item.add_marker("broker")
