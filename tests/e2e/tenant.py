@@ -65,9 +65,13 @@ class Tenant:
     def tell(self, *events: dict[str, Any]) -> list[dict[str, Any]]:
         """Publish and wait until all of it is searchable."""
         accepted = self.publish(*events)
+        self.settle(accepted)
+        return accepted
+
+    def settle(self, accepted: list[dict[str, Any]]) -> None:
+        """Wait until the store has each event, whatever has become of it since."""
         for event in accepted:
             self.wait_state(event["id"], SETTLED, event["source"])
-        return accepted
 
     def wait_state(self, event_id: str, state: str | tuple[str, ...], source: str = "urn:test") -> dict[str, Any]:
         """Wait until an event is in a state, or in one of several; give its status."""
@@ -96,6 +100,18 @@ class Tenant:
         address = {"tenant": self.name, "q": question, **options}
         with connect_sse(self.product.http, "GET", "/v1/context/stream", params=address) as source:
             return [(event.event, json.loads(event.data)) for event in source.iter_sse()]
+
+    def ask_both(self, question: str, **options: Any) -> tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]:
+        """Ask for JSON and for a stream until both cite the same; give the answer, and the stream's events.
+
+        A replica takes up what came into the graph at most twice a second: one of two answers may rest on more than the other.
+        """
+
+        def agreed() -> tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]] | None:
+            answer, events = self.ask(question, **options), self.stream(question, **options)
+            return (answer, events) if events[-1][1]["answer"]["citations"] == answer["citations"] else None
+
+        return tuple(self.eventually(agreed, "the stream ends in what is answered as JSON"))
 
     def search(self, question: str, **parameters: Any) -> list[dict[str, Any]]:
         """Search; give the results, best first."""

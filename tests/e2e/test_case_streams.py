@@ -117,8 +117,7 @@ def test_who_waits_for_a_write_and_leaves_holds_no_place(asked):
 
 def test_a_stream_and_a_json_answer_say_the_same(asked):
     """Case C39 and C65, the kind: whoever stays gets every stage in order, and then exactly the answer."""
-    events = asked.stream(QUESTION)
-    answer = asked.ask(QUESTION)
+    answer, events = asked.ask_both(QUESTION)
     streamed = events[-1][1]["answer"]
     assert [name for name, _ in events].count("complete") == 1
     for field in ("citations", "context_tokens", "conflicts", "lost", "complete", "entities"):

@@ -187,13 +187,11 @@ def assert_traceable(tenant, answer):
 def test_every_line_leads_to_its_unit(tenant, budget):
     """Case C65: with room and without, for facts, parts of a document, a text that is cut, and one that is escaped."""
     tenant.tell(*pump_units(tenant))
-    answer = tenant.ask(PUMP, limit=20, budget_tokens=budget)
+    answer, _ = tenant.ask_both(PUMP, limit=20, budget_tokens=budget)
     assert answer["context_tokens"] <= budget
     assert_traceable(tenant, answer)
     if budget > 1_000:
         assert len({citation["source"] for citation in answer["citations"]}) == 3
-    streamed = tenant.stream(PUMP, limit=20, budget_tokens=budget)[-1][1]["answer"]
-    assert streamed["citations"] == answer["citations"]
 
 
 def test_ids_and_citations_are_the_same_after_the_store_was_built_anew_from_the_log(tmp_path):
@@ -203,13 +201,15 @@ def test_ids_and_citations_are_the_same_after_the_store_was_built_anew_from_the_
     try:
         product.start()
         tenant.tell(*pump_units(tenant))
+        product.stop()
+        product.start()  # ready once the graph has everything, which otherwise follows the store by a moment
         before, units = tenant.ask(PUMP, limit=20), tenant.status()["counts"]["units"]
         product.kill()
         shutil.rmtree(product.folder / "knowledge")
         product.start()
         tenant.eventually(lambda: tenant.status()["counts"]["units"] == units, "everything is back")
-        after = tenant.ask(PUMP, limit=20)
-        assert_traceable(tenant, after)
-        assert after["citations"] == before["citations"]
+        cited = before["citations"]
+        tenant.eventually(lambda: tenant.ask(PUMP, limit=20)["citations"] == cited, "the citations are as before")
+        assert_traceable(tenant, tenant.ask(PUMP, limit=20))
     finally:
         product.close()
