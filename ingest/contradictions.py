@@ -13,6 +13,7 @@ from ingest.differences import compare
 from ingest.outlines import may_differ
 from ingest.prepared import Key, Prepared, PreparedUnits, own_keys, prepare, same_entity
 from schemas.messages import Receipt, ReceiptOutcome
+from shared.embedder import Vectors
 from shared.identity import AliasView, DeclaredNames, fold_key, id_key
 from shared.similarity import cosines
 from shared.store import FoundContradiction, KnowledgeReader, Snapshot, StoredUnit, UnitVersion
@@ -25,6 +26,8 @@ KEYS: Final = 64
 """Entity keys of one unit that are looked up, the first in the text: a unit that names more is a list."""
 CHUNKS: Final = 16
 """Chunks of a long text whose similarity counts."""
+TOGETHER: Final = 8
+"""Units whose comparisons are read together: bounds what is in memory, up to 8 × 200 candidates."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,12 @@ class ContradictionCheck:
         async with self._reader.snapshot(tenant) as snapshot:
             names = await self._names_of(tenant, snapshot)
             units = await snapshot.units(unit_ids)
-            return {unit_id: await self._check_unit(snapshot, units[unit_id], names) for unit_id in sorted(units)}
+            ids = sorted(units)
+            found: dict[str, list[FoundContradiction]] = {}
+            for start in range(0, len(ids), TOGETHER):
+                window = [units[unit_id] for unit_id in ids[start : start + TOGETHER]]
+                found |= await self._check_window(snapshot, window, names)
+            return found
 
     async def _names_of(self, tenant: str, snapshot: Snapshot) -> _Names:
         known = self._names.get(tenant)
@@ -100,35 +108,35 @@ class ContradictionCheck:
             known = self._names[tenant] = _Names(tenant, version, AliasView(declarations))
         return known
 
-    async def _check_unit(self, snapshot: Snapshot, unit: StoredUnit, names: _Names) -> list[FoundContradiction]:
-        """Compare a unit with the newest others that share an entity with it, under any of its names."""
-        keys = _keys_of(unit, names.view)
-        if not keys:
-            return []
-        own_id = unit.known.unit.id
-        sharing = {
-            one.unit_id: one for one in await snapshot.sharing(keys, CANDIDATES + 1)
-        }  # the unit itself is among them
+    async def _check_window(
+        self, snapshot: Snapshot, units: Sequence[StoredUnit], names: _Names
+    ) -> dict[str, list[FoundContradiction]]:
+        """Compare each unit with the newest others that share an entity with it, under any of its names.
+
+        What the units need of the store is asked for together: over a network each question costs more than its answer.
+        """
+        shared = await asyncio.gather(*(_sharing(snapshot, _keys_of(unit, names.view)) for unit in units))
+        own = {unit.known.unit.id: unit for unit in units}
+        sharing = {unit_id: one for found in shared for unit_id, one in found.items()}
         known = {
             unit_id: kept
             for unit_id, one in sharing.items()
             if (kept := self._prepared.get(names.key(one))) is not None
         }
-        unread = sharing.keys() - known.keys() - {own_id}
-        stored = await snapshot.units(unread) if unread else {}
-        if own_id not in known:
-            stored[own_id] = unit
-        read, suspects = await asyncio.to_thread(_find_suspects, own_id, sharing, known, stored, names.view)
+        unread = sharing.keys() - known.keys() - own.keys()
+        stored = {
+            **(await snapshot.units(unread) if unread else {}),
+            **{unit_id: own[unit_id] for unit_id in own.keys() - known.keys()},
+        }
+        orders = dict(zip(own, shared, strict=True))
+        read, suspects = await asyncio.to_thread(_find_suspects, orders, known, stored, names.view)
         self._prepared.keep((names.key(sharing[unit_id]), one) for unit_id, one in read.items() if unit_id in sharing)
-        if not suspects:
-            return []
-        mine = known.get(own_id) or read[own_id]
-        similarities = await _similarities(snapshot, mine, {other.passage_id for other in suspects})
-        return [
-            pair
-            for other in suspects
-            if (pair := _pair(mine, other, similarities.get(other.passage_id, 0.0), names.view)) is not None
-        ]
+        prepared = {**known, **read}
+        passages = {
+            one.passage_id for unit_id, others in suspects.items() if others for one in (prepared[unit_id], *others)
+        }
+        vectors = await snapshot.passage_vectors(passages) if passages else {}
+        return {unit_id: _pairs(prepared[unit_id], others, vectors, names.view) for unit_id, others in suspects.items()}
 
 
 async def with_renamed(receipt: Receipt, key: str, checker: ContradictionCheck) -> Receipt:
@@ -154,36 +162,49 @@ def _keys_of(unit: StoredUnit, view: AliasView) -> list[str]:
     return list(dict.fromkeys([*keys, *names]))
 
 
+async def _sharing(snapshot: Snapshot, keys: Sequence[str]) -> dict[str, UnitVersion]:
+    """Return the newest units of any key by id; a unit with these keys is among them itself."""
+    return {one.unit_id: one for one in await snapshot.sharing(keys, CANDIDATES + 1)} if keys else {}
+
+
 def _find_suspects(
-    own_id: str, order: Iterable[str], known: Mapping[str, Prepared], stored: Mapping[str, StoredUnit], view: AliasView
-) -> tuple[dict[str, Prepared], list[Prepared]]:
-    """Prepare the stored ones, and return them with the candidates whose words differ checkably, in the given order.
+    orders: Mapping[str, Iterable[str]],
+    known: Mapping[str, Prepared],
+    stored: Mapping[str, StoredUnit],
+    view: AliasView,
+) -> tuple[dict[str, Prepared], dict[str, list[Prepared]]]:
+    """Prepare the stored ones, and return them with each unit's candidates whose words differ checkably, in its order.
 
     Only the vectors of those are worth reading.
     """
     read = {unit_id: prepare(unit, view) for unit_id, unit in stored.items()}
-    prepared = {**known, **read}
-    mine, same = prepared[own_id], same_entity(view)
-    others = [prepared[unit_id] for unit_id in order if unit_id in prepared and unit_id != own_id]
-    others = [other for other in others if mine.history is None or other.history != mine.history]
-    return read, [
-        other
-        for other in others[:CANDIDATES]
-        if may_differ(mine.outline, other.outline) and compare(mine.compared, other.compared, 1.0, same) is not None
-    ]
+    prepared, same = {**known, **read}, same_entity(view)
+    suspects = {}
+    for own_id, order in orders.items():
+        mine = prepared[own_id]
+        others = [prepared[unit_id] for unit_id in order if unit_id in prepared and unit_id != own_id]
+        others = [other for other in others if mine.history is None or other.history != mine.history]
+        suspects[own_id] = [
+            other
+            for other in others[:CANDIDATES]
+            if may_differ(mine.outline, other.outline) and compare(mine.compared, other.compared, 1.0, same) is not None
+        ]
+    return read, suspects
 
 
-async def _similarities(snapshot: Snapshot, unit: Prepared, passages: Collection[int]) -> dict[int, float]:
-    """Return the cosine of the nearest chunks of two passages, the same from either side, to four decimals."""
-    vectors = await snapshot.passage_vectors({unit.passage_id, *passages})
+def _pairs(
+    unit: Prepared, suspects: Sequence[Prepared], vectors: Mapping[int, Vectors], view: AliasView
+) -> list[FoundContradiction]:
     own = vectors.get(unit.passage_id)
-    if own is None:
-        return {}
-    return {
-        passage_id: round(max(float(cosines(vectors[passage_id][:CHUNKS], row).max()) for row in own[:CHUNKS]), 4)
-        for passage_id in passages
-        if passage_id in vectors
-    }
+    found = (_pair(unit, other, _similarity(own, vectors.get(other.passage_id)), view) for other in suspects)
+    return [pair for pair in found if pair is not None]
+
+
+def _similarity(one: Vectors | None, other: Vectors | None) -> float:
+    """Return the cosine of the nearest chunks of two passages, the same from either side, to four decimals; 0.0 without."""
+    if one is None or other is None:
+        return 0.0
+    return round(max(float(cosines(other[:CHUNKS], row).max()) for row in one[:CHUNKS]), 4)
 
 
 def _pair(unit: Prepared, other: Prepared, similarity: float, view: AliasView) -> FoundContradiction | None:
