@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from ingest.delivery import Delivery
-from schemas.commands import CancelJob, Command, JoinJob
+from schemas.commands import CancelJob, Command, Job, JoinJob
+from shared.jobs_kept import LOOKED_AT, done_before, done_up_to
 from shared.kafka import COMMANDS, Outgoing, Publisher, partition_of
 from shared.log import JournalLog
 from shared.store import KnowledgeReader
@@ -13,6 +14,7 @@ from shared.store import KnowledgeReader
 PAGE: Final = 100
 POLL_S: Final = 0.25  # a command is the beginning of minutes of work: how soon it begins matters little
 NUMBER: Final = "cortex-number"
+"""Header with a command's number in the journal, which outlives the broker's offsets."""
 
 
 class CommandPump:
@@ -26,12 +28,14 @@ class CommandPump:
         self._read_to = 0
 
     async def run(self) -> None:
-        """Pump until cancelled. Waits out a log, store or broker that is away."""
+        """Pump until cancelled. Waits out a log, store or broker that is away.
+
+        With each new command of a tenant, those that are done long since are let go: so their number stays bounded.
+        """
         while True:
             page = await self._delivery.insist(lambda: self._log.orders(self._read_to, PAGE))
-            due = await self._due(page)
-            for number, command in due:
-                await self._delivery.insist(lambda number=number, command=command: self._send(number, command))  # type: ignore[misc] # bound now
+            for tenant in sorted({command.tenant for _, command in page}):
+                await self._pump(tenant, [(number, command) for number, command in page if command.tenant == tenant])
             if page:
                 self._read_to = page[-1][0]
             else:
@@ -41,17 +45,21 @@ class CommandPump:
         """Tell whether every command in the log is published."""
         return not await self._log.orders(self._read_to, 1)
 
-    async def _due(self, page: Sequence[tuple[int, Command]]) -> list[tuple[int, Command]]:
-        over: dict[tuple[str, str], bool] = {}
-        for tenant in sorted({command.tenant for _, command in page}):
-            ids = {_job_of(command) for _, command in page if command.tenant == tenant}
-            over |= await self._delivery.insist(lambda tenant=tenant, ids=ids: self._over(tenant, ids))  # type: ignore[misc] # bound now
-        return [(number, command) for number, command in page if not over[command.tenant, _job_of(command)]]
+    async def _pump(self, tenant: str, orders: Sequence[tuple[int, Command]]) -> None:
+        """Publish what is not over of some orders of a tenant, in order."""
+        jobs, newest = await self._delivery.insist(lambda: self._jobs(tenant, {_job_of(one) for _, one in orders}))
+        for number, command in orders:
+            known = jobs.get(_job_of(command))
+            is_over = known.finished if known else done_before(number, command.requested_at, newest)
+            if not is_over:
+                await self._delivery.insist(lambda number=number, command=command: self._send(number, command))  # type: ignore[misc] # bound now
+        await self._delivery.insist(lambda: self._log.forget_orders(tenant, done_up_to(newest)))
 
-    async def _over(self, tenant: str, ids: set[str]) -> dict[tuple[str, str], bool]:
+    async def _jobs(self, tenant: str, ids: set[str]) -> tuple[dict[str, Job], list[Job]]:
+        """Return the jobs of these ids, as far as there are any, and the tenant's newest."""
         async with self._reader.snapshot(tenant) as snapshot:
-            found = {job_id: await snapshot.jobs(1, job_id) for job_id in sorted(ids)}
-        return {(tenant, job_id): bool(jobs and jobs[0].finished) for job_id, jobs in found.items()}
+            found = [job for job_id in sorted(ids) for job in await snapshot.jobs(1, job_id)]
+            return {job.id: job for job in found}, await snapshot.jobs(LOOKED_AT)
 
     async def _send(self, number: int, command: Command) -> None:
         key = command.tenant.encode()

@@ -14,14 +14,18 @@ import structlog
 from pydantic import ValidationError
 
 from ingest.cancellations import Cancellations
+from ingest.command_pump import NUMBER
 from ingest.delivery import Hopeless
 from ingest.jobs import change_model, check_again, drop_model, embed_again, replay_events, replay_letters, resolve_again
 from ingest.jobs.work import Kind, Means, Page
 from ingest.lanes import Draining
 from schemas.commands import CancelJob, Command, Job, JobState, JoinJob, accepted
 from shared.clock import Clock
+from shared.faults import told
+from shared.jobs_kept import LOOKED_AT, done_before
 from shared.kafka import Record
 
+DIGITS: Final = 18  # of a number in the journal: what 64 bits hold
 CAUGHT_UP_S: Final = 10.0  # the topic is short; longer, and the broker is away: the lane asks again
 
 KINDS: Final[Mapping[str, Kind]] = {
@@ -56,37 +60,45 @@ class CommandStage:
             return 1  # a cancellation was seen before; here, behind the job it is about, nothing is left of it to do
         if not await self._cancellations.caught_up(CAUGHT_UP_S):
             return 0
-        job = await self._known(command)
-        if job.finished:
-            return 1
+        number = _number(records[0])
         try:
-            ended = await self._means.hop.delivery.attempt(lambda: self._go_on(command, draining))
+            ended = await self._means.hop.delivery.attempt(lambda: self._go_on(command, number, draining))
         except Hopeless as reason:
-            job = await self._known(command)
-            await self._end(job, JobState.FAILED, f"{reason.cause}: {reason.detail}")
+            job = await self._known(command, number)
+            if job is not None:
+                await self._end(job, JobState.FAILED, f"{reason.cause}: {reason.detail}")
             return 1
         return int(ended)
 
     async def _read(self, record: Record) -> Command | None:
         hop = self._means.hop
+        body = bytes(record.value or b"")
         try:
-            return Command.model_validate_json(bytes(record.value or b""))
+            return Command.model_validate_json(body)
         except ValidationError as error:
-            reason = Hopeless("not-a-command", f"{error.error_count()} wrong fields", 1)
+            reason = Hopeless("not-a-command", told(error, body), 1)
             await hop.letters.bury_record(hop.delivery, record, reason)
             return None
 
-    async def _known(self, command: Command) -> Job:
-        async def look() -> list[Job]:
+    async def _known(self, command: Command, number: int) -> Job | None:
+        """Return a command's job as last saved, or as it begins; None where it was done so long ago that it was let go."""
+
+        async def look() -> tuple[list[Job], list[Job]]:
             async with self._means.reader.snapshot(command.tenant) as snapshot:
-                return await snapshot.jobs(1, command.id)
+                return await snapshot.jobs(1, command.id), await snapshot.jobs(LOOKED_AT)
 
-        found = await self._means.hop.delivery.insist(look)
-        return found[0] if found else accepted(command)
+        found, newest = await self._means.hop.delivery.insist(look)
+        if found:
+            return found[0]
+        if done_before(number, command.requested_at, newest):
+            return None
+        return accepted(command).model_copy(update={"number": number})
 
-    async def _go_on(self, command: Command, draining: Draining) -> bool:
-        """Do what is left of a job; False when draining stopped it between two pages."""
-        job = await self._known(command)
+    async def _go_on(self, command: Command, number: int, draining: Draining) -> bool:
+        """Do what is left of a job, if anything; False when draining stopped it between two pages."""
+        job = await self._known(command, number)
+        if job is None or job.finished:
+            return True
         kind = self._kinds.get(_name(command))
         if kind is None:
             raise Hopeless("unknown-order", f"this release does not know {_name(command)}", 1)
@@ -143,3 +155,9 @@ class CommandStage:
 def _name(command: Command) -> str:
     stage = getattr(command.order, "stage", None)
     return command.order.kind if stage is None else f"{command.order.kind}/{stage}"
+
+
+def _number(record: Record) -> int:
+    """Return a command's place among its tenant's: its number in the journal, or else its offset."""
+    given = bytes(dict(record.headers).get(NUMBER) or b"")
+    return int(given) if given.isdigit() and len(given) <= DIGITS else int(record.offset)

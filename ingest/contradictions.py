@@ -12,6 +12,7 @@ from typing import Final
 from ingest.differences import compare
 from ingest.outlines import may_differ
 from ingest.prepared import Key, Prepared, PreparedUnits, own_keys, prepare, same_entity
+from ingest.rounds import Rounds
 from schemas.messages import Receipt, ReceiptOutcome
 from shared.embedder import Vectors
 from shared.identity import AliasView, DeclaredNames, fold_key, id_key
@@ -26,8 +27,10 @@ KEYS: Final = 64
 """Entity keys of one unit that are looked up, the first in the text: a unit that names more is a list."""
 CHUNKS: Final = 16
 """Chunks of a long text whose similarity counts."""
-TOGETHER: Final = 8
-"""Units whose comparisons are read together: bounds what is in memory, up to 8 × 200 candidates."""
+TOGETHER: Final = 16
+"""Units whose comparisons are read together: bounds what is in memory, up to 16 × 200 candidates."""
+ROUND: Final = 64
+"""Receipts that are checked in one look at the store, unless a single window has more."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +62,21 @@ class ContradictionCheck:
         self._names: dict[str, _Names] = {}
         self._told: dict[tuple[str, str], DeclaredNames | None] = {}
         self._prepared = PreparedUnits()
+        self._rounds = Rounds(self._check_round, ROUND)
 
     async def check(self, receipt: Receipt) -> list[FoundContradiction]:
-        """Do as `check_receipt` says."""
-        return (await self.check_all([receipt]))[0]
+        """Do as `check_receipt` says, for this receipt alone: what fails is its fault."""
+        return (await self._check_round([receipt]))[0]
 
-    async def check_all(self, receipts: Sequence[Receipt]) -> list[list[FoundContradiction]]:
-        """Check each receipt, those of one tenant in one look at its store. Raises StoreUnavailable."""
+    async def check_all(self, receipts: Sequence[Receipt]) -> Sequence[list[FoundContradiction]]:
+        """Check each receipt, with those of others who ask meanwhile. Raises StoreUnavailable.
+
+        Receipts of one tenant are checked in one look at its store, which begins after all of them were asked for: so it sees
+        whatever they were committed after. Units that are checked together have most of their names in common.
+        """
+        return await self._rounds.do(receipts)
+
+    async def _check_round(self, receipts: Sequence[Receipt]) -> list[list[FoundContradiction]]:
         found: dict[str, dict[str, list[FoundContradiction]]] = {}
         for tenant in sorted({receipt.tenant for receipt in receipts if receipt.tenant is not None}):
             units = {unit_id for receipt in receipts if receipt.tenant == tenant for unit_id in receipt.units}
@@ -87,7 +98,8 @@ class ContradictionCheck:
             self._told[tenant, entity_id] = now
             said = {key for names in (before, now) if names is not None for key in names.keys}
             keys = sorted({*said, id_key(entity_id), fold_key(entity_id)} - {""})
-            return tuple(one.unit_id for one in await snapshot.sharing(keys, CANDIDATES))
+            (sharing,) = await snapshot.sharing([keys], CANDIDATES)
+            return tuple(one.unit_id for one in sharing)
 
     async def check_units(self, tenant: str, unit_ids: Collection[str]) -> dict[str, list[FoundContradiction]]:
         """Check units by id; those that are not live are left out. Raises StoreUnavailable."""
@@ -115,7 +127,8 @@ class ContradictionCheck:
 
         What the units need of the store is asked for together: over a network each question costs more than its answer.
         """
-        shared = await asyncio.gather(*(_sharing(snapshot, _keys_of(unit, names.view)) for unit in units))
+        lists = await snapshot.sharing([_keys_of(unit, names.view) for unit in units], CANDIDATES + 1)
+        shared = [{one.unit_id: one for one in found} for found in lists]  # a unit that has keys is among its own
         own = {unit.known.unit.id: unit for unit in units}
         sharing = {unit_id: one for found in shared for unit_id, one in found.items()}
         known = {
@@ -160,11 +173,6 @@ def _keys_of(unit: StoredUnit, view: AliasView) -> list[str]:
     resolved = dict.fromkeys(view.resolve(key).entity_id for key in keys)
     names = (name for entity_id in resolved for name in view.keys_of(entity_id))
     return list(dict.fromkeys([*keys, *names]))
-
-
-async def _sharing(snapshot: Snapshot, keys: Sequence[str]) -> dict[str, UnitVersion]:
-    """Return the newest units of any key by id; a unit with these keys is among them itself."""
-    return {one.unit_id: one for one in await snapshot.sharing(keys, CANDIDATES + 1)} if keys else {}
 
 
 def _find_suspects(

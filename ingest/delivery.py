@@ -205,7 +205,8 @@ class Delivery:
                     counted += 1
                     if counted >= self._attempts:
                         _log.error("stage.exhausted", stage=self.stage, cause=rule.cause, exc_info=error)
-                        raise Hopeless(rule.cause, f"exhausted: {_describe(error)}", failures) from error
+                        told = f"tried {failures} times; the last time: {_describe(error)}"
+                        raise Hopeless(rule.cause, told, failures) from error
                 watch.failed(failures, rule.cause)
                 await self._pause(rule, error, failures)
 
@@ -225,6 +226,11 @@ class Delivery:
 
 def _describe(error: Exception) -> str:
     """One line that can be written anywhere: no control characters, no lone surrogates, bounded."""
-    text = str(error) if isinstance(error, errors.CortexError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, errors.CortexError):
+        text = str(error)
+    elif isinstance(error, TimeoutError):
+        text = str(errors.DeadlineExceeded())
+    else:
+        text = f"an error that nobody foresaw; ingest's log has all of it ({type(error).__name__}: {error})"
     clean = text.encode("utf-8", "replace").decode("utf-8")
     return " ".join("".join(char if char.isprintable() else " " for char in clean).split())[:1_000]

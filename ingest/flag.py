@@ -13,6 +13,7 @@ from ingest.delivery import Hopeless
 from ingest.hop import Hop
 from ingest.lanes import Draining
 from schemas.messages import Receipt, StageMessage
+from shared.faults import told
 from shared.kafka import CONTRADICTIONS, Outgoing, Record, partition_of
 from shared.store import CONTRADICTIONS as CHECKED
 from shared.store import FoundContradiction, KnowledgeReader, KnowledgeWriter, StoredContradiction
@@ -118,10 +119,11 @@ class FlagStage:
             await self._record(held, before)
 
     async def _read(self, record: Record) -> Receipt | None:
+        body = bytes(record.value or b"")
         try:
-            return Receipt.model_validate_json(bytes(record.value or b""))
+            return Receipt.model_validate_json(body)
         except ValidationError as error:
-            reason = Hopeless("not-a-receipt", f"{error.error_count()} wrong fields", 1)
+            reason = Hopeless("not-a-receipt", told(error, body), 1)
             await self._hop.letters.bury_record(self._hop.delivery, record, reason)
             return None
 

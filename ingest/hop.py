@@ -13,11 +13,10 @@ from ingest.in_hand import InHand
 from ingest.letters import Letters
 from ingest.retry_notes import RetryNotes
 from schemas.messages import MAGIC, Marker, MarkerKind, Receipt, StageMessage, decode_message, encode_message
-from shared.faults import faults_of
+from shared.faults import told
 from shared.kafka import Outgoing, Publisher, Record
 from shared.tracing import NO_TRACES, Attributes, Traces
 
-FAULTS_SHOWN = 5
 Value = TypeVar("Value")
 
 
@@ -79,11 +78,12 @@ class Hop:
 
     async def read(self, record: Record) -> Hopped | None:
         """Decode a message of a hop. None: it was buried, and has no position that would have to be handed on."""
+        body = bytes(record.value or b"")
         try:
-            return Hopped(*decode_message(bytes(record.value or b"")))
+            return Hopped(*decode_message(body))
         except (ValueError, ValidationError) as error:
-            reason = Hopeless("not-a-stage-message", _reason(error), 1)
-            stand_in = _salvage(bytes(record.value or b""))
+            reason = Hopeless("not-a-stage-message", _reason(error, body), 1)
+            stand_in = _salvage(body)
             if stand_in is None:
                 await self.letters.bury_record(self.delivery, record, reason)
                 return None
@@ -136,20 +136,22 @@ def _attributes(event: StageMessage | Receipt) -> Attributes:
     }
 
 
-def _reason(error: ValueError | ValidationError) -> str:
-    if not isinstance(error, ValidationError):
-        return f"it is no message between stages: {error}"
-    faults = faults_of(error, None)[:FAULTS_SHOWN]
-    return "; ".join(f"{fault.field}: {fault.message}" for fault in faults)
+def _reason(error: ValueError | ValidationError, body: bytes) -> str:
+    words = told(error, _header(body)) if isinstance(error, ValidationError) else str(error)
+    return f"it is no message between stages: {words}"
+
+
+def _header(body: bytes) -> bytes:
+    """Return the bytes of a message's header, as far as there are any."""
+    start = len(MAGIC) + 4
+    return body[start : start + int.from_bytes(body[len(MAGIC) : start], "big")]
 
 
 def _salvage(body: bytes) -> StageMessage | None:
     """Read position and identity of a message whose rest is unusable, e.g. of a later major version."""
     names = ("position", "recorded_at", "key", "tenant", "event_id", "event_source", "event")
     try:
-        start = len(MAGIC) + 4
-        length = int.from_bytes(body[len(MAGIC) : start], "big")
-        header = orjson.loads(body[start : start + length])
+        header = orjson.loads(_header(body))
         return StageMessage.model_validate({name: header[name] for name in names if name in header})
     except (ValueError, ValidationError, TypeError, KeyError):
         return None

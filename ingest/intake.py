@@ -157,7 +157,7 @@ def read_json(body: bytes | None) -> Any:
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise InvalidInput(faults=(not_json(error),)) from error
+        raise InvalidInput(faults=(not_json(error, bytes(body)),)) from error
 
 
 def _check_size(body: bytes) -> None:

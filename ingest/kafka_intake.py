@@ -7,7 +7,7 @@ from ingest.intake import Foreign, Place
 from ingest.letters import identity_in
 from schemas.positions import Position
 from shared.kafka import Outgoing, Publisher, Record
-from shared.logs.kafka_records import recorded_in, revision_in
+from shared.logs.kafka_records import names_in, recorded_in, revision_in
 from shared.partitioner import partition_of
 
 
@@ -25,11 +25,14 @@ class KafkaIntake:
         self._prefix = prefix
 
     def place(self, record: Record, value: Any, key: str | None) -> Place | None:
-        """Return where the record's event stands, None for a stray. ``key`` None: it is unreadable, and stays here."""
+        """Return where the record's event stands, None for a stray. ``key`` None: it is unreadable, and stays here.
+
+        ``value`` None: its bytes are; then what the log takes it for, by its names, is what it is here.
+        """
         if key is not None and partition_of(key.encode(), self._partitions) != record.partition:
             return None
         timestamp_ms, headers = int(getattr(record, "timestamp", 0) or 0), dict(record.headers)
-        tenant, source, event_id = identity_in(value)
+        tenant, source, event_id = identity_in(names_in(record.value, headers) if value is None else value)
         topic = record.topic.removeprefix(self._prefix)
         return Place(
             Position(log=self._log_id, topic=topic, partition=record.partition, number=record.offset),

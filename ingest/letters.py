@@ -1,6 +1,7 @@
 """Dead letters: what could not be processed, kept in the log with its bytes and shown on its topic."""
 
 import hashlib
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from schemas import limits
 from schemas.messages import StageMessage
 from schemas.positions import Position
 from schemas.status import DeadLetter
+from schemas.units import TENANT
 from shared.clock import Clock
 from shared.kafka import DEAD_LETTERS, Publisher, Record, partition_of
 from shared.letter_records import letter_record
@@ -168,12 +170,15 @@ def _reads_as(body: bytes, event: Any) -> bool:
 
 
 def identity_in(value: Any) -> tuple[str | None, str | None, str | None]:
-    """Return (tenant, source, id) as far as an unusable event names them, so that its status can be asked for."""
+    """Return (tenant, source, id) as far as an unusable event names them, so that its status can be asked for.
+
+    A tenant that cannot be one is nobody's: there is no store to keep its position in.
+    """
     if not isinstance(value, dict):
         return None, None, None
     tenant, source, event_id = (value.get(name) for name in ("tenant", "source", "id"))
     return (
-        _short(tenant, 63),
+        tenant if isinstance(tenant, str) and re.fullmatch(TENANT, tenant) else None,
         _short(source, 500),
         _short(event_id, limits.ID_CHARS),
     )

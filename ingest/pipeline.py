@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -36,7 +37,7 @@ from ingest.watcher import Watcher
 from shared.cache import Cache
 from shared.clock import Clock
 from shared.embedder import Alone, Embedder, Embedders
-from shared.errors import LogUnavailable, NotReady
+from shared.errors import CortexError, NotReady
 from shared.kafka import (
     BULK,
     COMMANDS,
@@ -62,7 +63,7 @@ WINDOW = 256  # cheap work: the more at once, the fewer requests and transaction
 CHECK_WINDOW = 32  # a check takes milliseconds: as for embedding
 LIVE_AHEAD = 4_000  # journaled events in the broker's memory that are not stored yet: some 40 MB with their vectors
 BULK_AHEAD = 1_000  # bulk ones: what a live event may find before it in a hop
-PING_S = 2.0  # a broker that needs longer is not there
+PING_S = 2.0  # a broker or a store that needs longer is not there
 UNCOMMITTED_S = 5.0  # a rebalance lets a commit fail; twenty in a row are a broker that is away
 LEAVE_S = 1.0  # for each step of leaving a broker that may be gone: four steps at the worst
 
@@ -193,11 +194,11 @@ class Pipeline:
         for stage, lanes in self._lanes.items():
             if (seconds := lanes.uncommitted_s()) > UNCOMMITTED_S:
                 found[stage] = f"offsets have not been committed for {seconds:.0f} s"
-        try:
-            await self._open().ping(PING_S)
-        except (LogUnavailable, NotReady) as error:
-            found["broker"] = str(error)
-        return found
+        broker, store = await asyncio.gather(_trouble(self._ping_broker), _trouble(self._reader.ping))
+        return found | ({"broker": broker} if broker else {}) | ({"store": store} if store else {})
+
+    async def _ping_broker(self) -> None:
+        await self._open().ping(PING_S)
 
     async def _pumps_idle(self) -> bool:
         ordered = self._ordering is None or await self._ordering.idle()
@@ -356,3 +357,15 @@ def _first(error: Exception) -> Exception:
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+async def _trouble(ping: Callable[[], Awaitable[None]]) -> str | None:
+    """Return what a part says of why it is not there; None: it is."""
+    try:
+        async with asyncio.timeout(PING_S):
+            await ping()
+    except TimeoutError:
+        return f"no answer within {PING_S:g} s"
+    except CortexError as error:
+        return str(error)
+    return None

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
+from query.entry_files import read_entries
 from schemas.base import Strict
 from schemas.entities import ORGANISATIONAL
 from schemas.events import Event, RelationDeclared, RelationRetracted
@@ -153,23 +154,7 @@ def _named_tenant(headers: Mapping[str, str], parameter: str | None) -> str | No
 
 def read_tokens(path: Path) -> dict[str, TokenEntry]:
     """Read a tokens file: one JSON object a line. Raises InvalidInput naming the line, also for a file without tokens."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"the tokens file {path} cannot be read: {error}") from error
-    tokens: dict[str, TokenEntry] = {}
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            entry = TokenEntry.model_validate_json(line)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = "/".join(str(part) for part in first["loc"])
-            raise InvalidInput(faults=(Fault(f"{path.name} line {number} {where}".strip(), first["msg"]),)) from error
-        if entry.sha256 in tokens:
-            raise InvalidInput(faults=(Fault(f"{path.name} line {number}", "the token stands there twice"),))
-        tokens[entry.sha256] = entry
+    tokens = {entry.sha256: entry for entry in read_entries(path, "tokens", TokenEntry, "sha256")}
     if not tokens:
         raise InvalidInput(f"the tokens file {path} holds no token: nobody could come in")
     if len(tokens) > TOKENS_MAX:

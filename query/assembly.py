@@ -181,7 +181,8 @@ class Assembly:
             found = await stages.within(opened.arms.finish(entities, intent.purpose))
             if everything_lost(found.base, weights):
                 raise AllSourcesLost(f"No part of the search answered: {_reasons(found.lost)}.")
-            yield SearchEvent(arms={arm: len(hits) for arm, hits in found.arms.items()}, **stages.lap(found.lost))
+            counts = {arm: len(hits) for arm, hits in found.arms.items()}
+            yield SearchEvent(arms=counts, degraded=self._vectors.cache_away, **stages.lap(found.lost))
 
             ranking = await stages.within(rank(snapshot, inquiry, intent, weights, found))
             if watch is not None:

@@ -13,6 +13,7 @@ from schemas.stream import (
     ErrorEvent,
     FusionEvent,
     IntentEvent,
+    SearchEvent,
     StreamEvent,
     StructuredEvent,
     WeightsEvent,
@@ -22,6 +23,7 @@ _FIELDS: Final[dict[type, tuple[str, ...]]] = {
     IntentEvent: ("question", "tenant", "principal", "budget_tokens", "as_of", "intent"),
     EntitiesEvent: ("entities",),
     WeightsEvent: ("scope_weights", "watermarks", "stale"),
+    SearchEvent: ("degraded",),
     FusionEvent: ("results", "low_confidence", "notes"),
     ConflictsEvent: ("conflicts",),
     StructuredEvent: ("structured",),
@@ -49,7 +51,8 @@ def fold(events: Iterable[StreamEvent]) -> Answer:
         msg = "the stream broke off before its answer was complete"
         raise ValueError(msg)
     stale = bool(fields.get("stale"))
-    return Answer(**fields, lost=tuple(lost), degraded=bool(lost), complete=not lost and not stale, timings_ms=timings)
+    fields["degraded"] = bool(lost) or bool(fields.get("degraded"))
+    return Answer(**fields, lost=tuple(lost), complete=not lost and not stale, timings_ms=timings)
 
 
 def _fields(event: StreamEvent) -> dict[str, Any]:

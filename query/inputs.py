@@ -58,7 +58,7 @@ def parse_json(body: bytes) -> Any:
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise InvalidInput(faults=(not_json(error),)) from error
+        raise InvalidInput(faults=(not_json(error, body),)) from error
 
 
 def validate(model: type[Model], value: Any) -> Model:

@@ -33,7 +33,9 @@ class Metrics:
         )
         self._answers = Counter("cortex_answers", "Questions by how they ended", ("outcome",), registry=self.registry)
         self._degraded = Counter(
-            "cortex_degraded_answers", "Answers that had lost a part of their basis", registry=self.registry
+            "cortex_degraded_answers",
+            "Answers without a part of their basis, or without the cache",
+            registry=self.registry,
         )
         self._appended = Counter(
             "cortex_events_appended", "Events kept in the log", ("topic", "duplicate"), registry=self.registry

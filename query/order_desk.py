@@ -1,8 +1,8 @@
-"""Where orders to ingest are taken: kept durably before the answer, and one job for equal ones that are not over."""
+"""Where orders to ingest are taken: kept durably before the answer, and one job for equal ones that have not begun."""
 
 import hashlib
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -10,7 +10,18 @@ from weakref import WeakValueDictionary
 
 import anyio
 
-from schemas.commands import CancelJob, Command, Job, JoinJob, Order, Reindex, accepted
+from schemas.commands import (
+    CancelJob,
+    ChangeModel,
+    Command,
+    DropModel,
+    Job,
+    JobState,
+    JoinJob,
+    Order,
+    Reindex,
+    accepted,
+)
 from shared.clock import Clock
 from shared.errors import LogUnavailable, UnknownThing
 from shared.log import EventLog
@@ -18,10 +29,11 @@ from shared.store import KnowledgeReader
 
 KEEP_S: Final = 10.0  # a commit takes milliseconds; a log that needs longer is not there
 LOOKED_AT: Final = 100  # newest commands in which an equal one is looked for
+MODEL_ORDERS: Final = (ChangeModel, DropModel)
 
 
 class Novelty(StrEnum):
-    """Whether an order made a job: a new one, one that was there and is not over, or none, for it is the same request."""
+    """Whether an order made a job: a new one, one that was there and has not begun, or none, for it is the same request."""
 
     NEW = "new"
     JOINED = "joined"
@@ -127,24 +139,43 @@ class OrderDesk:
         return sorted(found, key=lambda job: (job.requested_at, job.id), reverse=True)[:limit]
 
     async def _open_equal(self, tenant: str, order: Order) -> Job | None:
-        """Return the newest job of an equal order that is not over, nor about to be."""
+        """Return the newest job of an equal order that has not begun, nor is cancelled.
+
+        One that runs has passed pages that this order is about too: what has changed since would be missed.
+        """
         for job_id in _candidates(await self._log.ordered(tenant, limit=LOOKED_AT), order):
             job = await self.find(tenant, job_id)
-            if job is None or job.finished or job.order is None or _sign(job.order) != _sign(order):
+            if (
+                job is None
+                or job.state is not JobState.ACCEPTED
+                or job.order is None
+                or _sign(job.order) != _sign(order)
+            ):
                 continue
             if not await self._log.ordered(tenant, command_id=_cancellation_of(job_id)):
                 return job
         return None
 
 
-def _candidates(commands: Iterable[Command], order: Order) -> Iterable[str]:
-    """Return, newest first, the jobs of equal orders; a joined one may be all that is left to see of an older job."""
-    ids = (
-        command.order.job if isinstance(command.order, JoinJob) else command.id
-        for command in commands
-        if isinstance(command.order, JoinJob) or _sign(command.order) == _sign(order)
-    )
-    return dict.fromkeys(ids)
+def _candidates(commands: Iterable[Command], order: Order) -> Iterator[str]:
+    """Yield, newest first, the jobs of equal orders; a joined one may be all that is left to see of an older job.
+
+    Of orders about models the last one counts: none is joined before which another one would be done.
+    """
+    seen: set[str] = set()
+    for command in commands:
+        given = command.order
+        if isinstance(given, JoinJob):
+            job_id = given.job
+        elif _sign(given) == _sign(order):
+            job_id = command.id
+        elif isinstance(given, MODEL_ORDERS) and isinstance(order, MODEL_ORDERS):
+            return
+        else:
+            continue
+        if job_id not in seen:
+            seen.add(job_id)
+            yield job_id
 
 
 def _sign(order: Order) -> Order:

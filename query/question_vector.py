@@ -16,11 +16,12 @@ KEEP_S = 86_400
 
 
 class QuestionVectors:
-    """Embeds questions. A cache that fails costs speed and nothing else."""
+    """Embeds questions. A cache that fails costs speed and nothing else; ``cache_away``: the last question found it so."""
 
     def __init__(self, embedders: Embedders, cache: Cache) -> None:
         self._embedders = embedders
         self._cache = cache
+        self.cache_away = False
 
     async def vector(self, tenant: str, text: str, model: str | None = None) -> Vector:
         """Return the unit vector of a question by a model; None: the wanted one. Raises UnknownModel, EmbedderUnavailable."""
@@ -62,7 +63,9 @@ class QuestionVectors:
         try:
             body = await self._cache.get(key)
         except CacheUnavailable:
+            self.cache_away = True
             return None
+        self.cache_away = False
         if body is None or len(body) != embedder.dims * 4:
             return None
         vector: Vector = np.frombuffer(body, dtype="<f4").astype(np.float32)

@@ -64,7 +64,7 @@ class ReplayRequest(Strict):
 class Taken(Record):
     """The job of an order, and where to ask for it.
 
-    ``joined``: an equal one was not over, and this is it. ``duplicate``: the same request had come before.
+    ``joined``: an equal one had not begun, and this is it. ``duplicate``: the same request had come before.
     """
 
     job: Job

@@ -1,6 +1,7 @@
 """Embedding models: which one a tenant's index is of, which others are kept or can be had, and changing it."""
 
-from typing import Annotated, Final
+from collections.abc import Sequence
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints
 from starlette.responses import Response
@@ -12,21 +13,30 @@ from query.routes_context import TenantOnly
 from query.routes_jobs import Reason, Taken, taken
 from query.routes_letters import name_of
 from schemas.base import Record, Strict
-from schemas.commands import ChangeModel, DropModel
+from schemas.commands import ChangeModel, DropModel, Job, JobState
 from shared.errors import Fault, InvalidInput
 from shared.vector_models import KnownModel
 
 ORDER_BYTES: Final = 8 * 1024  # a name and a reason
+JOBS_LOOKED_AT: Final = 200  # newest jobs in which the last change to a model is looked for
 
 ModelName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
 class IndexModel(Record):
-    """A model whose vectors a tenant keeps. ``active``: searches use it; another one is being built, or kept to go back to."""
+    """A model whose vectors a tenant keeps. ``active``: searches use it.
+
+    ``building``: a job gives it the vectors that it lacks. ``incomplete``: such a job was cancelled or has failed, so going to
+    it means building the rest. ``kept``: to go back to. ``done`` of ``total``: how many of the texts that lacked its vectors
+    when the job began have them.
+    """
 
     name: str
     dims: int
     active: bool
+    state: Literal["searched", "building", "incomplete", "kept"]
+    done: int | None = None
+    total: int | None = None
 
 
 class Models(Record):
@@ -47,7 +57,9 @@ class ModelRequest(Strict):
 async def models(call: Call) -> Response:
     """Show which embedding model is searched, which others are kept, and which can be changed to."""
     embedders = call.parts.embedders
-    shown = tuple(IndexModel(name=one.name, dims=one.dims, active=one.active) for one in await _kept(call))
+    async with call.parts.reader.snapshot(call.who.tenant) as snapshot:
+        kept, jobs = await snapshot.models(), await snapshot.jobs(JOBS_LOOKED_AT)
+    shown = tuple(_shown(one, jobs) for one in kept)
     configured = embedders.names() if embedders else ()
     return json_response(
         Models(models=shown, wanted=embedders.wanted.model if embedders else None, configured=configured)
@@ -73,6 +85,22 @@ async def drop(call: Call) -> Response:
     if request.model in kept and kept[request.model].active:
         raise InvalidInput(faults=(Fault("/model", "is the model that is searched; change to another one first"),))
     return await _order(call, DropModel(model=request.model), request.reason)
+
+
+def _shown(model: KnownModel, jobs: Sequence[Job]) -> IndexModel:
+    """Say what a model is for, by the newest of the ``jobs`` that has begun to change to it."""
+    said = IndexModel(
+        name=model.name, dims=model.dims, active=model.active, state="searched" if model.active else "kept"
+    )
+    order = ChangeModel(model=model.name)
+    last = next((job for job in jobs if job.order == order and job.started_at is not None), None)
+    if model.active or last is None or last.state is JobState.DONE:
+        return said
+    progress = {"done": last.done, "total": last.total}
+    if not last.finished:
+        return said.model_copy(update={"state": "building", **progress})
+    is_whole = last.total is not None and last.done >= last.total
+    return said if is_whole else said.model_copy(update={"state": "incomplete", **progress})
 
 
 async def _request(call: Call) -> ModelRequest:

@@ -25,7 +25,7 @@ async def reindex_webhook(call: Call) -> Response:
     """Order a reindex by a message signed as Standard Webhooks says, with a secret that this service knows.
 
     Checked in this order: size, signature and timestamp (five minutes), the tenant's rate, content. The same `webhook-id`
-    again changes nothing; an order equal to one whose job is not over joins that job.
+    again changes nothing; an order equal to one whose job has not begun joins that job.
     """
     webhooks = call.state["webhooks"]
     webhooks.check_configured()

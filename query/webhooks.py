@@ -1,26 +1,30 @@
 """Incoming webhooks by the Standard Webhooks specification: whose they are, by their signature, and how many there may be.
 
 The library knows the signature: HMAC-SHA256 over id, timestamp and body, several signatures a message, five minutes' tolerance.
-A signature that it cannot even read is no better than a wrong one.
+A signature that it cannot even read is no better than a wrong one. What is signed are bytes: whether they are text is asked
+of whoever has signed them.
 """
 
 import binascii
 import hashlib
+import hmac
 import math
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, Field, StringConstraints
 from standardwebhooks import Webhook, WebhookVerificationError
 
+from query.entry_files import read_entries
 from query.quotas import Bucket
 from schemas.base import Strict
 from schemas.units import TenantId
 from shared.clock import Clock
-from shared.errors import BadSignature, Fault, InvalidInput, RateLimited, UnknownThing
+from shared.errors import BadSignature, InvalidInput, RateLimited, UnknownThing
 from shared.settings import Settings
 
 BODY_BYTES: Final = 64 * 1024  # a selection of a thousand ids, and room
@@ -64,11 +68,28 @@ class Signed:
         return f"webhook-{hashlib.sha256(self.message_id.encode('utf-8', 'replace')).hexdigest()[:32]}"
 
 
+class _OfBytes(Webhook):
+    """The library's rules for any bytes: it takes text alone, so bytes that are none come with surrogates in their places."""
+
+    def sign(self, msg_id: str, timestamp: datetime, data: str) -> str:
+        seconds = math.floor(timestamp.replace(tzinfo=UTC).timestamp())
+        signed = f"{msg_id}.{seconds}.{data}".encode("utf-8", "surrogateescape")
+        return f"v1,{b64encode(hmac.digest(self._whsecret, signed, 'sha256')).decode()}"
+
+    def holds(self, body: bytes, headers: dict[str, str]) -> bool:
+        """Tell whether a body has come with its signature, and in time."""
+        try:
+            self.verify(body.decode("utf-8", "surrogateescape"), headers, json_parse=False)
+        except (WebhookVerificationError, ValueError, OverflowError):  # it lets what is malformed through as ValueError
+            return False
+        return True
+
+
 class Webhooks:
     """Knows the secrets and counts what each tenant sends."""
 
     def __init__(self, entries: Sequence[WebhookSecret], per_minute: int, clock: Clock) -> None:
-        self._secrets = [(entry.tenant, Webhook(entry.secret)) for entry in entries]
+        self._secrets = [(entry.tenant, _OfBytes(entry.secret)) for entry in entries]
         now_s = clock.monotonic()
         self._per_minute = per_minute
         self._buckets = {entry.tenant: Bucket(per_minute / 60, float(per_minute), now_s) for entry in entries}
@@ -84,7 +105,7 @@ class Webhooks:
         named = {name: headers.get(name, "") for name in (ID, TIMESTAMP, SIGNATURE)}
         if max(len(value) for value in named.values()) <= HEADER_CHARS:
             for tenant, webhook in self._secrets:
-                if _holds(webhook, body, named):
+                if webhook.holds(body, named):
                     return Signed(tenant, named[ID])
         raise BadSignature
 
@@ -100,18 +121,6 @@ class Webhooks:
         bucket.take(1, now_s)
 
 
-def _holds(webhook: Webhook, body: bytes, headers: dict[str, str]) -> bool:
-    try:
-        webhook.verify(body, headers, json_parse=False)
-    except (
-        WebhookVerificationError,
-        ValueError,
-        OverflowError,
-    ):  # the library lets what is malformed through as ValueError
-        return False
-    return True
-
-
 def configured_secrets(settings: Settings) -> tuple[WebhookSecret, ...]:
     """Read the secrets file, where there is one. Raises InvalidInput."""
     return () if settings.webhook_secrets_file is None else read_secrets(settings.webhook_secrets_file)
@@ -119,23 +128,7 @@ def configured_secrets(settings: Settings) -> tuple[WebhookSecret, ...]:
 
 def read_secrets(path: Path) -> tuple[WebhookSecret, ...]:
     """Read a secrets file: one JSON object a line. Raises InvalidInput naming the line, never the secret."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"the webhook secrets file {path} cannot be read: {type(error).__name__}") from error
-    entries: list[WebhookSecret] = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            entry = WebhookSecret.model_validate_json(line)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = "/".join(str(part) for part in first["loc"])
-            raise InvalidInput(faults=(Fault(f"{path.name} line {number} {where}".strip(), first["msg"]),)) from error
-        if any(entry.secret == other.secret for other in entries):
-            raise InvalidInput(faults=(Fault(f"{path.name} line {number}", "the secret stands there twice"),))
-        entries.append(entry)
+    entries = read_entries(path, "webhook secrets", WebhookSecret, "secret")
     if not entries or len(entries) > SECRETS:
         raise InvalidInput(f"the webhook secrets file {path} holds {len(entries)} secrets, of 1 to {SECRETS}")
     return tuple(entries)

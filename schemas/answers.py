@@ -236,7 +236,10 @@ StructuredResult = (
 
 
 class Answer(Record):
-    """The assembled answer. ``complete`` is false when anything in ``lost`` or ``stale`` qualifies it."""
+    """The assembled answer. ``complete`` is false when anything in ``lost`` or ``stale`` qualifies it.
+
+    ``degraded``: a part was away, be it one in ``lost`` or the cache, without which it only takes longer.
+    """
 
     version: Literal[1] = 1
     question: str

@@ -74,7 +74,7 @@ class CancelJob(Strict):
 
 
 class JoinJob(Strict):
-    """Nothing more: an equal job had been ordered and was not over. Kept so that the same request stays the same one."""
+    """Nothing more: an equal job had been ordered and had not begun. Kept so that the same request stays the same one."""
 
     kind: Literal["join-job"] = "join-job"
     job: CommandId
@@ -131,6 +131,7 @@ class Job(Record):
     failed: int = Field(default=0, ge=0)
     cursor: str | None = None
     detail: str = ""
+    number: int | None = Field(default=None, description="its command's place: a tenant's are done in their order")
 
     @property
     def finished(self) -> bool:

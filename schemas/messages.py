@@ -12,7 +12,7 @@ from pydantic import Field
 
 from schemas.base import Record
 from schemas.positions import Position
-from schemas.units import Claim
+from schemas.units import Claim, TenantId
 
 MAGIC = b"CX1\n"
 _LENGTH = struct.Struct(">I")
@@ -73,7 +73,7 @@ class StageMessage(Record):
     revision: int | None = None
     key: str
     event: dict[str, Any] | None = None
-    tenant: str | None = None
+    tenant: TenantId | None = None
     event_id: str | None = None
     event_source: str | None = None
     marker: Marker | None = None

@@ -85,11 +85,12 @@ class KeywordEvent(_Stage):
 
 
 class SearchEvent(_Stage):
-    """How many hits each arm brought."""
+    """How many hits each arm brought. ``degraded``: without the cache, which costs time alone."""
 
     name: ClassVar[str] = "search"
     stage: Literal["search"] = "search"
     arms: dict[str, int]
+    degraded: bool = False
 
 
 class FusionEvent(_Stage):

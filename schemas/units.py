@@ -17,7 +17,8 @@ Identifier = Annotated[
 ]
 """An opaque id: 1 to 200 characters, no white space or control characters; parts may be separated by single slashes."""
 
-TenantId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
+TENANT = r"[a-z0-9][a-z0-9_-]{0,62}"
+TenantId = Annotated[str, StringConstraints(pattern=f"^{TENANT}$")]
 """A tenant: 1 to 63 of a-z, 0-9, '_' and '-', beginning with a letter or digit. It is a file name and a key prefix."""
 
 

@@ -57,14 +57,19 @@ class Fault:
     message: str
     limit: str | None = None
 
+    def __str__(self) -> str:
+        """Name field, fault and limit; an empty field is the whole input, which needs no name."""
+        where = f"{self.field}: " if self.field else ""
+        limit = f" (limit: {self.limit})" if self.limit else ""
+        return f"{where}{self.message}{limit}"
+
 
 class InvalidInput(InputError):
     """The input has wrong fields."""
 
     def __init__(self, message: str | None = None, faults: tuple[Fault, ...] = ()) -> None:
         self.faults = faults
-        named = "; ".join(f"{fault.field}: {fault.message}" for fault in faults)
-        super().__init__(message or named or None)
+        super().__init__(message or "; ".join(map(str, faults)) or None)
 
 
 class UnsupportedVersion(InputError):

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import orjson
 from pydantic import ValidationError
 
 from shared.errors import Fault
 
+FAULTS_TOLD: Final = 5
 LIMIT_WORDS = {
     "max_length": "at most {} long",
     "min_length": "at least {} long",
@@ -27,8 +28,12 @@ def nesting_fault(pointer: str) -> Fault:
     return Fault(pointer, "nested too deeply")
 
 
-def not_json(error: orjson.JSONDecodeError) -> Fault:
-    """The fault of bytes that are not JSON: where reading ended."""
+def not_json(error: orjson.JSONDecodeError, body: bytes) -> Fault:
+    """The fault of bytes that are not JSON: where reading ended, or the first that is no text."""
+    try:
+        body.decode()
+    except UnicodeDecodeError as odd:
+        return Fault("", f"the body is not UTF-8: byte {odd.start} is 0x{body[odd.start]:02x}")
     return Fault("", f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}")
 
 
@@ -42,6 +47,17 @@ def faults_of(error: ValidationError, value: Any, base: str = "") -> tuple[Fault
         message = _message(found["type"], found["msg"])
         faults.setdefault((pointer, message), Fault(pointer, message, _limit(context)))
     return tuple(faults.values())
+
+
+def told(error: ValidationError, body: bytes) -> str:
+    """Say in a line what is wrong with bytes that should have been one of our own records."""
+    try:
+        value: Any = orjson.loads(body)
+    except orjson.JSONDecodeError as odd:
+        return str(not_json(odd, body))
+    faults = faults_of(error, value)
+    more = f"; and {len(faults) - FAULTS_TOLD} more" if len(faults) > FAULTS_TOLD else ""
+    return "; ".join(map(str, faults[:FAULTS_TOLD])) + more
 
 
 def _message(kind: str, message: str) -> str:

@@ -39,6 +39,7 @@ class PartitionReader:
         self._consumer = consumer
         self._places = list(places)
         self._deadline_s = deadline_s
+        self._paused = False
 
     @classmethod
     async def open(cls, bootstrap: str, topics: Iterable[str], *, deadline_s: float = DEADLINE_S) -> Self:
@@ -82,6 +83,9 @@ class PartitionReader:
 
     async def poll(self, limit: int, wait_s: float) -> list[Kept]:
         """Return the next records, none when there are none within ``wait_s``."""
+        if self._paused:
+            self._consumer.resume(*self._places)
+            self._paused = False
         async with _translated(self._deadline_s + wait_s):
             polled = await self._consumer.getmany(timeout_ms=int(wait_s * 1000), max_records=limit)
         return [_kept(record) for records in polled.values() for record in records]
@@ -92,12 +96,15 @@ class PartitionReader:
             return int(await self._consumer.position(TopicPartition(*place)))
 
     async def at(self, place: Place, offset: int) -> Kept | None:
-        """Return the record of an offset; None where it is not there (any more)."""
+        """Return the record of an offset; None where it is not there (any more). `poll` goes on behind it there.
+
+        In between nothing is fetched: a fetch that waits for records to come (half a second) holds up what is asked next on
+        the same connection.
+        """
         wanted = TopicPartition(*place)
-        others = [other for other in self._places if other != wanted]
         if wanted not in self._places:
             return None
-        self._consumer.pause(*others)
+        self._pause()
         try:
             async with _translated(self._deadline_s):
                 first = (await self._consumer.beginning_offsets([wanted]))[wanted]
@@ -105,10 +112,15 @@ class PartitionReader:
                 if not first <= offset < after:
                     return None
                 self._consumer.seek(wanted, offset)
+                self._consumer.resume(wanted)
                 record = await self._consumer.getone(wanted)
         finally:
-            self._consumer.resume(*others)
+            self._pause()
         return _kept(record) if record.offset == offset else None
+
+    def _pause(self) -> None:
+        self._consumer.pause(*self._places)
+        self._paused = True
 
     async def close(self) -> None:
         """Disconnect."""

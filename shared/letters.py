@@ -1,7 +1,8 @@
 """What becomes of a dead letter: pure rules, which every event log applies."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from schemas.status import DeadLetter, LetterMark, LetterState
@@ -61,3 +62,16 @@ def marked(letter: DeadLetter, mark: LetterMark) -> DeadLetter:
         return letter
     done = {"state": mark.state, "resolved_by": mark.by, "resolved_at": mark.at, "job": mark.job}
     return letter.model_copy(update=done | {"replays": letter.replays + (mark.state is LetterState.REPLAYED)})
+
+
+def listed(letters: Mapping[str, DeadLetter], which: LetterFilter, limit: int, after: str | None) -> list[DeadLetter]:
+    """Return letters that are meant, newest failure first, ties by id; ``after``: the last one seen, unknown gives none."""
+    if after is not None and after not in letters:
+        return []
+    before = None if after is None else _age(letters[after])
+    found = [letter for letter in letters.values() if which.fits(letter) and (before is None or _age(letter) < before)]
+    return sorted(found, key=_age, reverse=True)[:limit]
+
+
+def _age(letter: DeadLetter) -> tuple[datetime, str]:
+    return letter.failed_at, letter.id

@@ -140,3 +140,9 @@ class JournalLog(EventLog, Protocol):
     async def orders(self, after: int, limit: int) -> list[tuple[int, Command]]:
         """Return kept commands with a number above ``after``, in order."""
         ...
+
+    async def forget_orders(self, tenant: str, before: int) -> int:
+        """Let go of the tenant's commands with a number below ``before``, all of which are done, but for those among its
+        newest `shared.jobs_kept.KEPT`. Returns how many went; their numbers are never given again.
+        """
+        ...

@@ -242,9 +242,9 @@ class Snapshot(Protocol):
         """
         ...
 
-    async def sharing(self, keys: Collection[str], limit: int) -> list[UnitVersion]:
-        """Return the tenant's live units whose subject or mentions have any of the keys: by occurred_at (recorded_at where
-        unknown) newest first, ties by id.
+    async def sharing(self, wanted: Sequence[Collection[str]], limit: int) -> list[list[UnitVersion]]:
+        """Return, for each set of keys, up to ``limit`` of the tenant's live units whose subject or mentions have any of them:
+        by occurred_at (recorded_at where unknown) newest first, ties by id. No keys: none.
 
         Every scope counts, whatever its times of holding: for checks between units, never for what a caller may read.
         """
@@ -382,7 +382,10 @@ class KnowledgeWriter(VectorModels, Protocol):
         ...
 
     async def save_job(self, tenant: str, job: Job) -> None:
-        """Keep a background job's state durably, in place of its older one; one that is over stays as it ended."""
+        """Keep a background job's state durably, in place of its older one; one that is over stays as it ended.
+
+        Of the tenant's jobs that are over the newest `shared.jobs_kept.KEPT` are kept; one that is not over is never let go.
+        """
         ...
 
     async def contributions(self, tenant: str) -> list[Contribution]:

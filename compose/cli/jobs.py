@@ -1,7 +1,5 @@
 """``cortex reindex``, ``cortex replay`` and ``cortex jobs``: work on what is known, in the background."""
 
-import json
-import sys
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -12,11 +10,8 @@ from rich.table import Table
 from compose.cli import exits
 from compose.cli.client import Client
 from compose.cli.main import URL, Json, OwnTenant, Token, Url
+from compose.cli.orders import Reason, Wait, code_of, follow_job, place_order, print_json, show_job
 
-OVER = frozenset({"done", "failed", "cancelled"})
-
-Wait = Annotated[bool, typer.Option("--wait", help="Follow the job, and return when it is over.")]
-Reason = Annotated[str, typer.Option(help="Why, for those who look later.")]
 Scope = Annotated[str | None, typer.Option(help="Only this scope: LEVEL/ENTITY.")]
 Source = Annotated[str | None, typer.Option(help="Only what came from this source.")]
 
@@ -44,12 +39,12 @@ def reindex(
 ) -> None:
     """Index known units anew, in the background, while events and questions go on. Without a choice: all of the tenant's.
 
-    An order equal to one that is not over joins its job.
+    An order equal to one that has not begun joins its job.
     """
     select = _given(scope=scope, source=source, model=model, unit_ids=unit or None)
     body = {"stage": stage, "select": select, "reason": reason}
     with Client(url, token, tenant) as client:
-        raise typer.Exit(place_order(client, "/v1/reindex", body, wait=wait, as_json=as_json))
+        place_order(client, "/v1/reindex", body, wait=wait, as_json=as_json)
 
 
 def replay(
@@ -68,7 +63,7 @@ def replay(
     """Send kept events through the stages again, in the background; each keeps its revision, so nothing newer is lost."""
     body = {"stage": stage, **_given(scope=scope, source=source), "reason": reason}
     with Client(url, token, tenant) as client:
-        raise typer.Exit(place_order(client, "/v1/replay", body, wait=wait, as_json=as_json))
+        place_order(client, "/v1/replay", body, wait=wait, as_json=as_json)
 
 
 def jobs(
@@ -87,56 +82,14 @@ def jobs(
     with Client(url, token, tenant) as client:
         if job is None:
             found = client.get("/v1/jobs", {"limit": limit})
-            _print_json(found) if as_json else _show_table(found["jobs"])
+            print_json(found) if as_json else _show_table(found["jobs"])
             raise typer.Exit(exits.OK)
         path = _path(job)
         now = client.post(f"{path}/cancel", {}, ok=(200, 202)) if cancel else client.get(path)
         if follow:
-            now = _follow(client, path, quiet=as_json)
-        _print_json(now) if as_json else _show(now)
-        raise typer.Exit(_code(now) if follow else exits.OK)
-
-
-def place_order(client: Client, path: str, body: dict[str, Any], *, wait: bool, as_json: bool) -> int:
-    """Send an order, and follow its job where that is wanted; return the exit code."""
-    taken = client.post(path, body, ok=(200, 202))
-    now = _follow(client, taken["address"], quiet=as_json) if wait else taken["job"]
-    if as_json:
-        _print_json({**taken, "job": now})
-        return _code(now)
-    if taken["joined"]:
-        print("an equal job is not over yet: this order joins it")
-    _show(now)
-    if not wait:
-        print(f"follow it with: cortex jobs {now['id']} --follow")
-    return _code(now)
-
-
-def _follow(client: Client, path: str, *, quiet: bool) -> dict[str, Any]:
-    """Hear of a job until it is over; a stream that ends before says so, and is opened again."""
-    while True:
-        for event in client.listen(f"{path}/stream"):
-            if event.event not in {"progress", "complete"}:
-                break
-            now: dict[str, Any] = json.loads(event.data)
-            if now["state"] in OVER:
-                return now
-            if not quiet:
-                sys.stderr.write(f"{_progress(now)}\n")
-
-
-def _code(job: dict[str, Any]) -> int:
-    return exits.REFUSED if job["state"] in {"failed", "cancelled"} else exits.OK
-
-
-def _show(job: dict[str, Any]) -> None:
-    print(f"{job['id']}  {job['kind']}  {_progress(job)}{'  ' + job['detail'] if job.get('detail') else ''}")
-
-
-def _progress(job: dict[str, Any]) -> str:
-    total = f" of {job['total']}" if job.get("total") is not None else ""
-    failed = f", {job['failed']} failed" if job["failed"] else ""
-    return f"{job['state']}  {job['done']}{total} done{failed}"
+            now = follow_job(client, path, quiet=as_json)
+        print_json(now) if as_json else show_job(now)
+        raise typer.Exit(code_of(now) if follow else exits.OK)
 
 
 def _show_table(found: list[dict[str, Any]]) -> None:
@@ -156,10 +109,6 @@ def _show_table(found: list[dict[str, Any]]) -> None:
             job["reason"],
         )
     Console().print(table)
-
-
-def _print_json(value: Any) -> None:
-    print(json.dumps(value, ensure_ascii=False))
 
 
 def _given(**values: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
@@ -15,6 +16,7 @@ from compose.cli.client import Client
 from compose.cli.main import URL, Json, OwnTenant, Token, Url
 
 PAGE: Final = 50  # what the service gives at a time
+DETAIL_CHARS: Final = 200  # of what was wrong, in the list; `show` has all of it
 SHOWN_BYTES: Final = 4_000  # of an event on a terminal; --json has all of it
 
 letters = typer.Typer(
@@ -54,7 +56,7 @@ def list_letters(
     if as_json:
         print(json.dumps({"letters": found}, ensure_ascii=False))
     else:
-        _show_table(found)
+        Console().print(table_of(found) if found else "No dead letters.")
     raise typer.Exit(exits.OK)
 
 
@@ -145,17 +147,16 @@ def _path(letter: str) -> str:
     return f"/v1/dead-letters/{quote(letter, safe='')}"
 
 
-def _show_table(found: list[dict[str, Any]]) -> None:
-    console = Console()
-    if not found:
-        console.print("No dead letters.")
-        return
-    table = Table("id", "failed at", "event", "stage", "cause", "attempts", "state")
+def table_of(found: Sequence[dict[str, Any]]) -> Table:
+    """Return a table of letters; each says what was wrong in words, cut where that is long."""
+    table = Table("id", "failed at", "event", "stage", "cause", "what was wrong", "attempts", "state")
     for letter in found:
         event = letter["event_id"] or f"{letter['topic']}-{letter['partition']}-{letter['offset']}"
-        cells = (letter["id"], letter["failed_at"], event, letter["stage"], letter["cause"], str(letter["attempts"]))
-        table.add_row(*(Text(cell) for cell in (*cells, letter["state"])))
-    console.print(table)
+        detail = letter["detail"]
+        words = detail if len(detail) <= DETAIL_CHARS else f"{detail[:DETAIL_CHARS]} …"
+        cells = (letter["id"], letter["failed_at"], event, letter["stage"], letter["cause"], words)
+        table.add_row(*(Text(cell) for cell in (*cells, str(letter["attempts"]), letter["state"])))
+    return table
 
 
 def _show_one(letter: dict[str, Any]) -> None:

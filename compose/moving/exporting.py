@@ -4,12 +4,14 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable
+from contextlib import aclosing
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from compose.local.folder import translated
 from compose.moving.manifest import ExportedFile, ExportManifest, read_manifest, write_line, write_manifest
+from compose.moving.unknown import unknown_tenant
 from ingest.buried import discarded_in
 from shared.errors import InvalidInput
 from shared.log import EventLog, LogRecord
@@ -131,7 +133,12 @@ async def export_events(
     events: int = FILE_EVENTS,
     on_progress: OnProgress = lambda _: None,
 ) -> ExportManifest:
-    """Write what the log holds and no complete file has. Raises as `Exporter`, LogUnavailable; the same again goes on."""
+    """Write what the log holds and no complete file has. Raises as `Exporter`, LogUnavailable; the same again goes on.
+
+    Raises UnknownThing, and writes nothing, where a tenant is wanted of which the log has no event.
+    """
+    if tenant is not None and not await _has_events(log, tenant):
+        raise unknown_tenant("The log", tenant, {record.tenant async for page in log.scan() for record in page})
     begun = ExportManifest(release=release, made_at=now, log_id=log.log_id, tenant=tenant)
     exporter = Exporter.open(folder, begun, events=events)
     try:
@@ -144,6 +151,13 @@ async def export_events(
         return exporter.finish()
     finally:
         exporter.close()
+
+
+async def _has_events(log: EventLog, tenant: str) -> bool:
+    async with aclosing(log.scan(tenant)) as pages:  # type: ignore[type-var] # asynchronous generators
+        async for _ in pages:
+            return True
+    return False
 
 
 def _place(record: LogRecord) -> str:

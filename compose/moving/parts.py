@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Final
 
 from compose.local.folder import read_version
+from compose.moving.unknown import unknown_tenant
 from ingest.verify import Side
 from shared.clock import Clock, SystemClock
 from shared.embedder import Embedder, Embedders
 from shared.embedders.catalogue import Catalogue
-from shared.errors import DataFolderError, LogUnavailable, UnknownThing
+from shared.errors import DataFolderError, LogUnavailable
 from shared.log import EventLog
 from shared.logs.journal import Journal
 from shared.settings import Settings
@@ -83,11 +84,13 @@ async def tenants_of(log: EventLog, live: Side, only: str | None) -> list[str]:
     found = set(await live.reader.tenants())
     if only in found:
         return [only]
-    async for page in log.scan(only):
+    async for page in log.scan():
         found.update(record.tenant for record in page)
-    if only is not None and only not in found:
-        raise UnknownThing(f"Neither the log nor the store knows a tenant {only!r}.")
-    return sorted(found) if only is None else [only]
+    if only is None:
+        return sorted(found)
+    if only not in found:
+        raise unknown_tenant("This Cortex", only, found)
+    return [only]
 
 
 async def _open_log(settings: Settings, stack: AsyncExitStack) -> EventLog:

@@ -99,7 +99,7 @@ function notices(answer) {
     said.push(["lost", `The answer lacks ${arm}${where}`, `${capital(why)}. Ask again to have it whole.`]);
   }
   if (answer.stale) said.push(["lost", "Not everything you waited for is in yet", "The answer was given with what is searchable so far."]);
-  if (answer.degraded && !answer.lost.length) said.push(["lost", "A part of the service is weaker than usual", "The answer may lack something."]);
+  if (answer.degraded && !answer.lost.length) said.push(["note", "The cache is away", "The answer lacks nothing; it only took longer."]);
   for (const note of answer.notes) said.push(["note", note, ""]);
   if (answer.as_of) said.push(["note", `What held on ${when(answer.as_of)}`, ""]);
   return said.map(([kind, title, words]) =>

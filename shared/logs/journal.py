@@ -156,6 +156,10 @@ class Journal:
         """Return the tenant's kept commands, newest first, or the one of an id."""
         return await self._read(lambda: self._reading.ordered(tenant, command_id, limit))
 
+    async def forget_orders(self, tenant: str, before: int) -> int:
+        """Let go of commands that are done, but for the tenant's newest."""
+        return await self._read(lambda: self._reading.forget_orders(tenant, before))
+
     async def bury(self, letter: DeadLetter) -> DeadLetter:
         """Keep a dead letter durably, and let go of some that are too old."""
         return await self._read(lambda: self._reading.bury(letter))

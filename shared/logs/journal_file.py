@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 from schemas.commands import Command
 from schemas.positions import Position
 from schemas.status import DeadLetter, LetterMark
+from shared import jobs_kept
 from shared.errors import CortexError, DataFolderError, DiskFull, FolderNewer, FolderReadOnly, LogUnavailable
 from shared.letters import LetterFilter
 from shared.log import Appended, LogRecord
@@ -198,6 +199,15 @@ class JournalFile:
         with self._reading():
             rows = self._db.execute(query, (tenant, command_id, limit)).fetchall()
         return [Command.model_validate_json(body) for (body,) in rows]
+
+    def forget_orders(self, tenant: str, before: int) -> int:
+        """Let go of commands below a number, but for the tenant's newest; return how many went."""
+        query = (
+            "DELETE FROM command WHERE tenant = ?1 AND number < ?2 AND number <= "
+            "(SELECT number FROM command WHERE tenant = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?3)"
+        )
+        with self._writing():
+            return self._db.execute(query, (tenant, before, jobs_kept.KEPT)).rowcount
 
     def bury(self, letter: DeadLetter) -> DeadLetter:
         """Keep a dead letter, and let go of some that are too old; return what is kept of it."""

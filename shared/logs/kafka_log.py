@@ -31,8 +31,8 @@ LOG_TOPICS = (EVENTS, BULK)
 PING_S = 2.0
 PAGE = 500
 POLL_S = 0.25
-IN_HAND = 512  # of one partition, twice what the store stage may have in hand: below that everything is stored
-TAIL_FIRST = 100_000  # how far back the tail begins at most
+IN_HAND = 512  # of one partition, twice what the store stage may have in hand: below that everything is surely stored
+TAIL_FIRST = 100_000  # how far back the tail begins at most; a longer backlog is counted by its offsets
 BACKOFF_S = (0.1, 5.0)
 
 _log = structlog.get_logger(__name__)
@@ -233,8 +233,12 @@ class KafkaLog:
         topics = [topic_name(self._prefix, topic) for topic in (*events, DEAD_LETTERS, COMMANDS)]
         async with await PartitionReader.open(self._bootstrap, topics) as reader:
             bounds = await reader.bounds()
-            starts = await self._starts(bounds)
-            replica = _Replica(self._prefix, self._log_id, starts)
+            waiting = await self._waiting(bounds)
+            starts = {
+                place: min(max(first, waiting[place] - IN_HAND, after - TAIL_FIRST), after)
+                for place, (first, after) in bounds.items()
+            }
+            replica = _Replica(self._prefix, self._log_id, starts, waiting)
             reader.seek(starts)
             left = {place for place, (_, after) in bounds.items() if after > starts[place]}
             while True:
@@ -247,8 +251,8 @@ class KafkaLog:
                 if not left:
                     self._caught_up.set()
 
-    async def _starts(self, bounds: dict[tuple[str, int], tuple[int, int]]) -> dict[tuple[str, int], int]:
-        """Return where to begin: after what the store has, and in any case not too far back."""
+    async def _waiting(self, bounds: dict[tuple[str, int], tuple[int, int]]) -> dict[tuple[str, int], int]:
+        """Return where the first record of each partition may stand that is not stored."""
         furthest: dict[tuple[str, int], int] = {}
         if self._ledger is not None:
             for tenant in await self._ledger.tenants():
@@ -256,10 +260,7 @@ class KafkaLog:
                     for (topic, partition), number in (await snapshot.watermarks()).items():
                         place = (topic_name(self._prefix, topic), partition)
                         furthest[place] = max(furthest.get(place, -1), number)
-        return {
-            place: min(max(first, furthest.get(place, -1) + 1 - IN_HAND, after - TAIL_FIRST), after)
-            for place, (first, after) in bounds.items()
-        }
+        return {place: min(max(first, furthest.get(place, -1) + 1), after) for place, (first, after) in bounds.items()}
 
     def _record(self, kept: Kept) -> LogRecord | None:
         return as_log_record(kept, self._log_id, self._prefix)
@@ -268,14 +269,16 @@ class KafkaLog:
 class _Replica:
     """One life of what is remembered of the topics."""
 
-    def __init__(self, prefix: str, log_id: str, starts: dict[tuple[str, int], int]) -> None:
+    def __init__(
+        self, prefix: str, log_id: str, starts: dict[tuple[str, int], int], waiting: dict[tuple[str, int], int]
+    ) -> None:
         self.tail, self.letters, self.commands = Tail(), LetterShelf(), CommandShelf()
         self._prefix = prefix
         self._log_id = log_id
         for (name, partition), offset in starts.items():
             topic = name.removeprefix(prefix)
             if topic in LOG_TOPICS:
-                self.tail.begin((topic, partition), offset)
+                self.tail.begin((topic, partition), offset, waiting[name, partition])
 
     def take(self, kept: Kept) -> None:
         """Take a record of any of the topics."""

@@ -1,11 +1,14 @@
 """How an event stands on Kafka: its position, its time, and the revision it counts as where its producer gave none."""
 
+import re
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
 
 from schemas.positions import Position
+from schemas.units import TENANT
 from shared.binary_mode import KAFKA_PREFIX, event_of_kafka, is_binary, kafka_content_type
 from shared.errors import InvalidInput
 from shared.kafka_reading import Kept
@@ -15,6 +18,8 @@ ORIGIN = "cortex-origin"
 """Header of an event that goes through the stages again: the token of the place where it was first kept."""
 ORIGIN_REVISION = "cortex-origin-revision"
 """Header beside it: what the event counted as there, where it has no revision of its own."""
+
+NAMES = ("tenant", "source", "id")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _OFFSET_BITS = 10
@@ -54,19 +59,14 @@ def _first_revision(headers: dict[str, bytes]) -> int | None:
 
 
 def as_log_record(record: Kept, log_id: str, prefix: str) -> LogRecord | None:
-    """Read what a kept record says of its event; None where it cannot be read as one."""
-    try:
-        value: Any = orjson.loads(record.value or b"")
-    except orjson.JSONDecodeError:
-        value = None
-    names = [value.get(name) if isinstance(value, dict) else None for name in ("tenant", "source", "id")]
+    """Read what a kept record says of its event; None where it cannot be read as one, or names no possible tenant."""
     headers = dict(record.headers)
-    for place, name in enumerate(("ce_tenant", "ce_source", "ce_id")):  # the binary content mode
-        if name in headers:
-            names[place] = headers[name].decode("utf-8", "replace")
+    names = names_in(record.value, headers).values()
     if not all(isinstance(name, str) and name for name in names):
         return None
     tenant, source, event_id = (str(name) for name in names)
+    if not re.fullmatch(TENANT, tenant):
+        return None
     topic = record.topic.removeprefix(prefix)
     return LogRecord(
         position=Position(log=log_id, topic=topic, partition=record.partition, number=record.offset),
@@ -78,6 +78,21 @@ def as_log_record(record: Kept, log_id: str, prefix: str) -> LogRecord | None:
         body=_structured(record),
         revision=revision_in(headers, record.timestamp_ms, record.offset),
     )
+
+
+def names_in(body: bytes | None, headers: Mapping[str, bytes]) -> dict[str, Any]:
+    """Return the ``tenant``, ``source`` and ``id`` that a record gives, however unusable it is otherwise.
+
+    The log and the first stage must read the same: what one takes for a tenant's event, and the other for nobody's, would
+    count as waiting for ever.
+    """
+    try:
+        value: Any = orjson.loads(body or b"")
+    except orjson.JSONDecodeError:
+        value = None
+    names = {name: value.get(name) if isinstance(value, dict) else None for name in NAMES}
+    binary = {name: headers.get(f"{KAFKA_PREFIX}{name}") for name in NAMES}
+    return names | {name: given.decode("utf-8", "replace") for name, given in binary.items() if given is not None}
 
 
 def _structured(record: Kept) -> bytes:

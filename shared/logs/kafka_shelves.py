@@ -1,14 +1,15 @@
 """What a process remembers of the topics of dead letters and of commands: replicas in memory, folded from their records."""
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from datetime import datetime
 
 from pydantic import ValidationError
 
 from schemas.commands import Command
 from schemas.status import DeadLetter, LetterMark
+from shared import jobs_kept
 from shared.letters import KEPT as LETTERS_KEPT
-from shared.letters import LetterFilter, buried, marked
+from shared.letters import LetterFilter, buried, listed, marked
 
 LETTERS = 10_000
 """Dead letters that are remembered, the newest: with bodies of 1 kB some 10 MB; older ones stay on their topic."""
@@ -44,24 +45,16 @@ class LetterShelf:
 
     def listed(self, wanted: LetterFilter, limit: int, after: str | None, now: datetime) -> list[DeadLetter]:
         """Return letters of the last 30 days, newest first; an ``after`` that is not there gives none."""
-        if after is not None and after not in self._letters:
-            return []
-        before = None if after is None else _age(self._letters[after])
-        found = [
-            letter
-            for letter in self._letters.values()
-            if wanted.fits(letter)
-            and now - letter.failed_at <= LETTERS_KEPT
-            and (before is None or _age(letter) < before)
-        ]
-        return sorted(found, key=_age, reverse=True)[:limit]
+        kept = {letter.id: letter for letter in self._letters.values() if now - letter.failed_at <= LETTERS_KEPT}
+        return listed(kept, wanted, limit, after)
 
 
 class CommandShelf:
-    """The newest commands."""
+    """The newest commands: as many of a tenant as jobs are kept, and `COMMANDS` in all."""
 
     def __init__(self) -> None:
         self._commands: OrderedDict[tuple[str, str], Command] = OrderedDict()
+        self._ids: dict[str, deque[str]] = {}
 
     def take(self, body: bytes | None) -> None:
         """Take a record of the topic; of one id the first counts."""
@@ -76,8 +69,15 @@ class CommandShelf:
         if (command.tenant, command.id) in self._commands:
             return False
         self._commands[command.tenant, command.id] = command
+        ids = self._ids.setdefault(command.tenant, deque())
+        ids.append(command.id)
+        if len(ids) > jobs_kept.KEPT:
+            del self._commands[command.tenant, ids.popleft()]
         if len(self._commands) > COMMANDS:
-            self._commands.popitem(last=False)
+            (tenant, _), _ = self._commands.popitem(last=False)  # the oldest of all is the oldest of its tenant too
+            self._ids[tenant].popleft()
+            if not self._ids[tenant]:
+                del self._ids[tenant]
         return True
 
     def listed(self, tenant: str, command_id: str | None, limit: int) -> list[Command]:
@@ -88,7 +88,3 @@ class CommandShelf:
             if command.tenant == tenant and command_id in (None, command.id)
         ]
         return sorted(found, key=lambda command: (command.requested_at, command.id), reverse=True)[:limit]
-
-
-def _age(letter: DeadLetter) -> tuple[datetime, str]:
-    return letter.failed_at, letter.id

@@ -19,12 +19,16 @@ class Tail:
         self._order: deque[LogRecord] = deque()
         self._lanes: dict[tuple[str, str, int], deque[int]] = {}
         self._names: dict[tuple[str, str], list[LogRecord]] = {}
-        self._begun: dict[Place, int] = {}
+        self._waiting: dict[Place, int] = {}  # where the first event may stand that no tenant has stored
         self._forgotten: dict[Place, int] = {}
 
-    def begin(self, place: Place, offset: int) -> None:
-        """Begin to remember a partition at an offset below which everything is stored."""
-        self._begun[place] = offset
+    def begin(self, place: Place, offset: int, waiting: int | None = None) -> None:
+        """Begin to remember a partition at an offset.
+
+        ``waiting``: the offset below which everything is stored; None: the same one. Of what stands between the two only the
+        offsets are known, as of what is forgotten later.
+        """
+        self._waiting[place] = offset if waiting is None else waiting
         self._forgotten[place] = offset
 
     def add(self, record: LogRecord) -> None:
@@ -48,20 +52,27 @@ class Tail:
     def pending(self, tenant: str, stored: dict[Place, int]) -> dict[Place, int]:
         """Count a tenant's events above the given numbers.
 
-        Of those that had to be forgotten only the offsets are known, so all of them are taken for this tenant's.
+        Of those that are not remembered only the offsets are known, so all of them are taken for this tenant's, but for
+        what another tenant's stored events stand behind.
         """
         lags = dict.fromkeys(stored, 0)
-        for place in self._begun:
+        for place, first in self._waiting.items():
             number = stored.get(place, -1)
             waiting = sum(1 for offset in self._lanes.get((tenant, *place), ()) if offset > number)
-            if place in stored:
-                waiting += max(self._forgotten[place] - max(number + 1, self._begun[place]), 0)
+            waiting += max(self._forgotten[place] - max(number + 1, first), 0)
             if waiting or place in stored:
                 lags[place] = waiting
         return lags
 
     def through(self, tenant: str, stored: dict[Place, int]) -> None:
-        """Forget a tenant's offsets that are stored: they are not counted again, and the store knows their events."""
+        """Forget a tenant's offsets that are stored: they are not counted again, and the store knows their events.
+
+        A partition is worked in order, so what stands before them does not wait either, whosever it is (but for a window's
+        few).
+        """
+        for place, number in stored.items():
+            if place in self._waiting:
+                self._waiting[place] = max(self._waiting[place], number + 1)
         for (owner, topic, partition), offsets in list(self._lanes.items()):
             if owner != tenant:
                 continue

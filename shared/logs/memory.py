@@ -9,9 +9,10 @@ from schemas.commands import Command
 from schemas.events import Event
 from schemas.positions import Position
 from schemas.status import DeadLetter, LetterMark
+from shared import jobs_kept
 from shared.clock import Clock
 from shared.errors import LogUnavailable
-from shared.letters import EVERY, KEPT, LetterFilter, buried, marked
+from shared.letters import EVERY, KEPT, LetterFilter, buried, listed, marked
 from shared.log import EVENTS, Appended, LogRecord
 from shared.logs.rows import NewEvent, make_row
 
@@ -28,7 +29,8 @@ class MemoryLog:
         self._records: list[LogRecord] = []
         self._places: dict[tuple[str, str, str], LogRecord] = {}
         self._letters: dict[str, DeadLetter] = {}
-        self._commands: list[Command] = []
+        self._commands: dict[int, Command] = {}
+        self._ordered = 0
         self._grown = asyncio.Condition()
         self._closed = False
 
@@ -108,22 +110,31 @@ class MemoryLog:
     async def order(self, command: Command) -> bool:
         """Keep a command; the same tenant and id again is the same one."""
         self._check_open()
-        if any((kept.tenant, kept.id) == (command.tenant, command.id) for kept in self._commands):
+        if any((kept.tenant, kept.id) == (command.tenant, command.id) for kept in self._commands.values()):
             return False
-        self._commands.append(command)
+        self._ordered += 1
+        self._commands[self._ordered] = command
         return True
 
     async def orders(self, after: int, limit: int) -> list[tuple[int, Command]]:
         """Return kept commands in order; numbers count from 1."""
         self._check_open()
-        start = max(after, 0)
-        return list(enumerate(self._commands[start : start + limit], start + 1))
+        return [(number, kept) for number, kept in self._commands.items() if number > after][:limit]
 
     async def ordered(self, tenant: str, *, command_id: str | None = None, limit: int = 100) -> list[Command]:
         """Return the tenant's kept commands, newest first, or the one of an id."""
         self._check_open()
-        mine = [kept for kept in reversed(self._commands) if kept.tenant == tenant and command_id in (None, kept.id)]
-        return mine[:limit]
+        newest = reversed(self._commands.values())
+        return [kept for kept in newest if kept.tenant == tenant and command_id in (None, kept.id)][:limit]
+
+    async def forget_orders(self, tenant: str, before: int) -> int:
+        """Let go of commands that are done, but for the tenant's newest."""
+        self._check_open()
+        mine = [number for number, kept in self._commands.items() if kept.tenant == tenant]
+        gone = [number for number in mine[: max(len(mine) - jobs_kept.KEPT, 0)] if number < before]
+        for number in gone:
+            del self._commands[number]
+        return len(gone)
 
     async def bury(self, letter: DeadLetter) -> DeadLetter:
         """Keep a dead letter, and let go of those that are too old."""
@@ -152,15 +163,7 @@ class MemoryLog:
     ) -> list[DeadLetter]:
         """Return dead letters, newest first; an ``after`` that is not there gives none."""
         self._check_open()
-        if after is not None and after not in self._letters:
-            return []
-        before = None if after is None else _age(self._letters[after])
-        letters = [
-            letter
-            for letter in self._letters.values()
-            if which.fits(letter) and (before is None or _age(letter) < before)
-        ]
-        return sorted(letters, key=_age, reverse=True)[:limit]
+        return listed(self._letters, which, limit, after)
 
     async def close(self) -> None:
         """Refuse everything that comes after."""
@@ -180,7 +183,3 @@ class MemoryLog:
         self._records.append(record)
         self._places[identity] = record
         return Appended(position, recorded_at, duplicate=False)
-
-
-def _age(letter: DeadLetter) -> tuple[datetime, str]:
-    return letter.failed_at, letter.id

@@ -15,6 +15,7 @@ from shared.effects import Statement, statement_of
 from shared.embedder import Vectors
 from shared.errors import InvalidInput
 from shared.fingerprints import PARTS, contradiction, fingerprints_of, part_digest
+from shared.jobs_kept import beyond
 from shared.passages import stated_text
 from shared.store import (
     CONTRADICTIONS,
@@ -159,10 +160,13 @@ class MemoryStore:
         return answers
 
     async def save_job(self, tenant: str, job: Job) -> None:
-        """Keep a background job's state."""
+        """Keep a background job's state; where it is over, let go of those beyond what is kept."""
         state = self._tenants.get(tenant) or TenantState(tenant)
         if job.id not in state.jobs or not state.jobs[job.id].finished:
             state.jobs[job.id] = job
+        if job.finished:
+            for old in beyond(state.jobs.values()):
+                del state.jobs[old.id]
         self._keep(state)
 
     async def contributions(self, tenant: str) -> list[Contribution]:

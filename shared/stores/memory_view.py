@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from schemas.answers import KnownUnit, UnitState
+from schemas.answers import KnownUnit
 from schemas.commands import Job, Selection
 from schemas.entities import EntityDeclaration, RelationDeclaration
 from schemas.units import ScopeLevel, Unit
 from shared.contributions import found_by
 from shared.effects import Statement
 from shared.embedder import Vector, Vectors
+from shared.known_units import known_unit
 from shared.memberships import LEVELS, walk
 from shared.mentions import subject_key
 from shared.passages import index_terms, passage_id, passage_key, telling_terms
@@ -203,8 +204,11 @@ class MemorySnapshot:
             found[key] = self._hits([(pid, first[pid]) for pid in order], where, limit)
         return found
 
-    async def sharing(self, keys: Collection[str], limit: int) -> list[UnitVersion]:
-        """Return the newest units of any key."""
+    async def sharing(self, wanted: Sequence[Collection[str]], limit: int) -> list[list[UnitVersion]]:
+        """Return, for each set of keys, the newest units of any."""
+        return [self._sharing(keys, limit) for keys in wanted]
+
+    def _sharing(self, keys: Collection[str], limit: int) -> list[UnitVersion]:
         found = [
             live
             for live in self._live.values()
@@ -241,7 +245,7 @@ class MemorySnapshot:
         for unit_id in sorted(set(unit_ids) & set(self._live)):
             live = self._live[unit_id]
             stops = [end for end in (live.times.ends, live.superseded_from) if end is not None]
-            known = _known(
+            known = known_unit(
                 live.statement,
                 corroborations=len({other.statement.rank.source for other in self._passages[live.pid]}),
                 contradiction_refs=self._partners(unit_id),
@@ -254,7 +258,7 @@ class MemorySnapshot:
 
     async def history(self, unit_id: str) -> list[KnownUnit]:
         """Return older revisions, newest first."""
-        return [_known(statement) for statement in self._contents.history.get(unit_id, ())]
+        return [known_unit(statement) for statement in self._contents.history.get(unit_id, ())]
 
     async def contradictions(
         self,
@@ -379,28 +383,3 @@ class MemorySnapshot:
 
 def _idf(passages_with: int, passages: int) -> float:
     return max(math.log((passages - passages_with + 0.5) / (passages_with + 0.5)), BM25_IDF_FLOOR)
-
-
-def _known(
-    statement: Statement,
-    *,
-    corroborations: int = 1,
-    contradiction_refs: tuple[str, ...] = (),
-    superseded_by: str | None = None,
-    held_until: datetime | None = None,
-) -> KnownUnit:
-    assert statement.unit is not None  # only assertions are shown
-    assert statement.content_key is not None
-    state = UnitState(
-        recorded_at=statement.recorded_at,
-        position=statement.position.token(),
-        revision=statement.rank.revision,
-        source=statement.rank.source,
-        event_id=statement.rank.event_id,
-        content_key=statement.content_key,
-        corroborations=corroborations,
-        contradiction_refs=contradiction_refs,
-        superseded_by=superseded_by,
-        held_until=held_until,
-    )
-    return KnownUnit(unit=statement.unit, state=state)

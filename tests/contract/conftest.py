@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from shared.clock import ManualClock
+from shared.graph import EntityGraph
+from tests.contract.graph_worlds import IMPLEMENTATIONS
 from tests.contract.knowledge_events import NOW, WEAVIATE, Store, open_store
 
 needs_weaviate = pytest.mark.skipif(not WEAVIATE, reason="CORTEX_TEST_WEAVIATE names no server: make test-cluster does")
@@ -24,3 +26,8 @@ async def isolating_store(request, tmp_path) -> AsyncIterator[Store]:
     opened = open_store(request.param, tmp_path, ManualClock(NOW))
     yield opened
     await opened.close()
+
+
+@pytest.fixture(params=IMPLEMENTATIONS, ids=["memory", "replica"])
+def graph(request: pytest.FixtureRequest) -> EntityGraph:
+    return request.param()

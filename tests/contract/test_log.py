@@ -11,6 +11,7 @@ import pytest
 from schemas.commands import Command, Reindex
 from schemas.events import Event, dump_event, parse_event
 from schemas.status import DeadLetter, LetterMark, LetterState
+from shared import jobs_kept
 from shared.clock import ManualClock
 from shared.errors import InvalidInput, LogUnavailable
 from shared.letters import LetterFilter
@@ -310,6 +311,7 @@ CALLS: list[Callable[[EventLog], Awaitable[object]]] = [
     lambda log: log.find("acme", "e1"),
     lambda log: log.wait(0, 1),
     lambda log: log.pending("acme", {}),
+    lambda log: log.forget_orders("acme", 1),
     lambda log: log.bury(letter("d1", 0)),
     lambda log: log.dead_letters(),
     lambda log: log.dead_letter("d1"),
@@ -318,7 +320,7 @@ CALLS: list[Callable[[EventLog], Awaitable[object]]] = [
 
 
 @pytest.mark.parametrize(
-    "call", CALLS, ids=["append", "read", "find", "wait", "pending", "bury", "dead_letters", "letter", "mark"]
+    "call", CALLS, ids=["append", "read", "find", "wait", "pending", "forget", "bury", "dead_letters", "letter", "mark"]
 )
 async def test_a_closed_log_says_so_and_closes_again_in_peace(
     log: EventLog, call: Callable[[EventLog], Awaitable[object]]
@@ -373,3 +375,24 @@ async def test_commands_are_listed_newest_first_and_found_by_id(log: EventLog) -
     assert await log.ordered("acme", command_id="c2") == [command(2)]
     assert await log.ordered("acme", command_id="c9") == []
     assert await log.ordered("nobody") == []
+
+
+async def test_of_the_commands_that_are_done_the_newest_are_kept_and_of_the_others_all(
+    log: EventLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs_kept, "KEPT", 3)
+    for number in range(6):
+        await log.order(command(number))
+        await log.order(command(number, "beta"))
+    before = await log.orders(0, 100)
+    places = {(one.tenant, one.id): place for place, one in before}
+    assert await log.forget_orders("acme", places["acme", "c2"]) == 2
+    assert [one.id for one in await log.ordered("acme")] == ["c5", "c4", "c3", "c2"], "c2 is not known to be done"
+    assert await log.forget_orders("acme", places["acme", "c5"] + 1) == 1
+    assert [one.id for one in await log.ordered("acme")] == ["c5", "c4", "c3"]
+    assert len(await log.ordered("beta")) == 6
+    left = await log.orders(0, 100)
+    assert left == [pair for pair in before if pair[1] not in (command(0), command(1), command(2))]
+    assert await log.order(command(6))
+    [(place, one)] = await log.orders(before[-1][0], 100)
+    assert (place > before[-1][0], one) == (True, command(6)), "no place is given twice"

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.anyio
 async def shared_by(store, *keys, limit=10):
     """Return the units of any of the keys with their versions."""
     async with store.reader.snapshot(TENANT) as snapshot:
-        found = await snapshot.sharing(keys, limit)
+        (found,) = await snapshot.sharing([keys], limit)
     return {one.unit_id: one.version for one in found}
 
 
@@ -59,7 +59,7 @@ async def test_another_text_of_the_same_revision_is_another_version(store):
     for text in texts:  # the one with the highest digest stands, in whatever order they come
         await store.apply(asserted(unit("u", text, revision=1)))
         async with store.reader.snapshot(TENANT) as snapshot:
-            (found,) = await snapshot.sharing(["paymentsclient"], 1)
+            ((found,),) = await snapshot.sharing([["paymentsclient"]], 1)
             standing = (await snapshot.units(["u"]))["u"].known.unit.text
         assert seen.setdefault(found.version, standing) == standing
     assert len(seen) > 1

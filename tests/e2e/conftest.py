@@ -18,7 +18,8 @@ _numbers = count(1)
 def shared_product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     """An empty Cortex that all cases share, with deadlines for a machine that has other things to do.
 
-    Locally one process tree; with ``CORTEX_TEST_BROKER=kafka`` two ingest and two query processes on Kafka and Redis.
+    Locally one process tree; with ``CORTEX_TEST_BROKER=kafka`` two ingest and two query processes on Kafka, Weaviate and
+    Redis.
     """
     kind = ClusterProduct if BROKER == "kafka" else Product
     product = kind(tmp_path_factory.mktemp("cases") / "data", env=PATIENT)
@@ -27,6 +28,13 @@ def shared_product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product
         yield product
     finally:
         product.close()
+
+
+@pytest.fixture
+def cluster(shared_product: Product) -> ClusterProduct:
+    """The shared Cortex as a cluster, whose processes and servers can be disturbed."""
+    assert isinstance(shared_product, ClusterProduct)
+    return shared_product
 
 
 @pytest.fixture

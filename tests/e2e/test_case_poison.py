@@ -100,6 +100,7 @@ def poisons(tenant):
     }  # fmt: skip
 
 
+@pytest.mark.broker
 def test_no_record_of_any_kind_stops_the_lane_or_the_process(tenant):
     """Case C30, the kind: each stands between good events on every partition, and costs only itself."""
     bad = poisons(tenant)
@@ -133,6 +134,7 @@ def test_the_http_door_refuses_the_same_and_keeps_nothing(tenant):
     assert tenant.get("/v1/units/m1").status_code == 404, "a batch is kept whole or not at all"
 
 
+@pytest.mark.broker
 def test_garbage_between_the_stages_stops_nothing(tenant):
     """Case C30, the kind: whoever writes to a topic of ours by mistake cannot stop it."""
     for topic in (
@@ -152,6 +154,7 @@ def test_garbage_between_the_stages_stops_nothing(tenant):
     assert_well(tenant)
 
 
+@pytest.mark.broker
 def test_odd_but_valid_text_is_knowledge(tenant):
     """Case C30, the kind turned round: what is only strange is kept as it is."""
     texts = {

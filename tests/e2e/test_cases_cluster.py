@@ -1,33 +1,19 @@
-"""Cases on the cluster set-up: two ingest and two query processes, a real Kafka and a real Redis, met over HTTP."""
+"""Cases on the cluster set-up: two ingest and two query processes, real servers, met over HTTP."""
 
 import json
+from typing import Any
 
+import httpx
 import pytest
 
+from schemas.positions import Position
 from tests.e2e.cluster_product import ClusterProduct
-from tests.e2e.product import SETTLED, Product, until
+from tests.e2e.product import until
 from tests.e2e.tenant import Tenant
 
 pytestmark = [pytest.mark.e2e, pytest.mark.cluster, pytest.mark.timeout(400)]
 
 TURNS_S = 30.0  # what is promised
-
-
-@pytest.fixture
-def cluster(shared_product: Product) -> ClusterProduct:
-    assert isinstance(shared_product, ClusterProduct)
-    return shared_product
-
-
-def settled(tenant: Tenant, accepted: list[dict]) -> None:
-    """Wait until the store has each event, whatever has become of it since."""
-    for event in accepted:
-        tenant.eventually(
-            lambda event=event: (
-                tenant.get(f"/v1/events/{event['id']}", source=event["source"]).json().get("state") in SETTLED
-            ),
-            f"{event['id']} is stored",
-        )
 
 
 def test_one_event_delivered_three_times_and_said_again_by_another_source(tenant: Tenant):
@@ -79,7 +65,7 @@ def test_twenty_kills_of_ingest_processes_leave_nothing_in_between(cluster: Clus
         accepted += tenant.publish(*said)
         cluster.kill_ingest(number % 2)
         cluster.start_ingest(number % 2)
-    settled(tenant, accepted)
+    tenant.settle(accepted)
     assert tenant.units() == 200
     assert tenant.letters() == []
     tenant.eventually(lambda: not any(mark["lag"] for mark in tenant.status()["watermarks"]), "the lag is 0")
@@ -90,13 +76,44 @@ def test_while_redis_is_away_events_are_handled_and_questions_answered(cluster: 
     cluster.kill_redis()
     try:
         accepted = tenant.publish(*(tenant.unit(f"u{n}", f"Buoy {n} is painted green.") for n in range(20)))
-        answer = tenant.ask("Where does the spare key hang?")
-        assert [result["unit_id"] for result in answer["results"]][:1] == ["before"]
-        settled(tenant, accepted)
+        for answer in [tenant.ask("Where does the spare key hang?") for _ in cluster.query_ports]:
+            assert [result["unit_id"] for result in answer["results"]][:1] == ["before"]
+            assert (answer["degraded"], answer["lost"], answer["complete"]) == (True, [], True), "only slower"
+        tenant.settle(accepted)
     finally:
         cluster.start_redis()
+    tenant.eventually(lambda: not tenant.ask("Where does the spare key hang?")["degraded"], "the cache is back")
     assert tenant.units() == 21
     assert tenant.letters() == []
+
+
+def test_what_was_written_through_one_replica_is_read_at_once_through_the_other(
+    cluster: ClusterProduct, tenant: Tenant
+):
+    """By its token, in both directions; a token that nothing will reach is told as stale once the wait is over."""
+    tenant.tell(tenant.unit("first", "The pilot boat is moored at berth 3."))
+    with cluster.replica(0) as one, cluster.replica(1) as other:
+        for number, (written, asked) in enumerate([(one, other), (other, one)] * 3):
+            said = tenant.unit(f"tide-{number}", f"The tide table number {number} hangs in the mess.")
+            taken = written.post("/v1/events", json=[said])
+            assert taken.status_code == 202, taken.text
+            token = taken.json()["accepted"][0]["token"]
+            question = {"q": f"where does tide table number {number} hang?", "min_token": token}
+            answer = ask_at(asked, tenant, **question, wait_ms=10_000)
+            assert answer["stale"] is False
+            assert f"tide-{number}" in [result["unit_id"] for result in answer["results"]]
+        never = Position.from_token(token).model_copy(update={"number": 10**9}).token()
+        for replica in (one, other):
+            answer = ask_at(replica, tenant, q=question["q"], min_token=never, wait_ms=300)
+            assert (answer["stale"], answer["complete"]) == (True, False)
+            assert answer["results"], "what is there is given"
+
+
+def ask_at(replica: httpx.Client, tenant: Tenant, **question: Any) -> dict[str, Any]:
+    """Ask one replica."""
+    response = replica.post("/v1/context", json=question, params={"tenant": tenant.name})
+    assert response.status_code == 200, response.text
+    return dict(response.json())
 
 
 def test_while_kafka_is_down_nothing_is_accepted_that_is_not_kept(cluster: ClusterProduct, tenant: Tenant):
@@ -112,6 +129,6 @@ def test_while_kafka_is_down_nothing_is_accepted_that_is_not_kept(cluster: Clust
         cluster.start_broker()
     for port in (*cluster.ingest_ports, *cluster.query_ports):
         until(lambda port=port: cluster.ready(port), 2 * TURNS_S, "it is ready again, without a restart")
-    settled(tenant, [*accepted, *tenant.publish(tenant.unit("after", "Crane 100 works."))])
+    tenant.settle([*accepted, *tenant.publish(tenant.unit("after", "Crane 100 works."))])
     for name in (*(f"u{n}" for n in range(20)), "after"):
         assert tenant.get(f"/v1/units/{name}").status_code == 200, name

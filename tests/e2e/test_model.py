@@ -58,7 +58,8 @@ def first(product, question="who restarts the gateway of region 7?"):
 
 def test_the_model_is_changed_gone_back_from_and_dropped(product, endpoint):
     shown = models(product)
-    assert shown["models"] == [{"name": FIRST, "dims": 64, "active": True}]
+    searched = {"name": FIRST, "dims": 64, "active": True, "state": "searched", "done": None, "total": None}
+    assert shown["models"] == [searched]
     assert (shown["wanted"], SECOND in shown["configured"]) == (FIRST, True)
     assert first(product) == "u7"
 

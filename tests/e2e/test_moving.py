@@ -134,6 +134,8 @@ def test_the_commands_say_what_is_missing(product, tmp_path):
         (("rebuild", "--verify", "--replace"), "two things"),
         (("import", str(tmp_path)), "is not an export"),
         (("migrate", "--to", "sqlite"), "is sqlite already"),
+        (("export", str(tmp_path / "out"), "--tenant", "nobody"), "knows no tenant 'nobody'; it knows demo"),
+        (("rebuild", "--verify", "--tenant", "nobody"), "knows no tenant 'nobody'; it knows demo"),
     ):
         code, _, err = cortex(product.folder, *arguments)
         assert code == 1

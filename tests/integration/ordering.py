@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
+from ingest.command_pump import NUMBER
 from schemas.commands import CancelJob, Command, Job, JobState, Order, Reindex, Selection
 from shared.kafka import COMMANDS, Outgoing, Publisher
 from shared.partitioner import partition_of
@@ -55,11 +56,12 @@ async def running_with(rig: Rig, command: Command, done: int) -> None:
     await until(lambda: _has_done(rig, command, done))
 
 
-async def publish_command(rig: Rig, tenant: str, value: bytes) -> None:
-    """Put a record on the topic of commands, as it may come once more or from elsewhere."""
+async def publish_command(rig: Rig, tenant: str, value: bytes, number: int | None = None) -> None:
+    """Put a record on the topic of commands, as it may come once more or from elsewhere; ``number``: its place."""
     key = tenant.encode()
+    headers = () if number is None else ((NUMBER, str(number).encode()),)
     async with await Publisher.open(rig.bootstrap, prefix=rig.prefix) as publisher:
-        await publisher.publish(COMMANDS, partition_of(key, rig.log.partitions), [Outgoing(key, value)])
+        await publisher.publish(COMMANDS, partition_of(key, rig.log.partitions), [Outgoing(key, value, headers)])
 
 
 @asynccontextmanager

@@ -64,6 +64,9 @@ def test_a_schedule_has_as_many_kills_as_are_asked_for_and_each_special_disturba
     acts = [act.kind for burst in draw_schedule(SEED, 100, kafka=True) for act in burst.acts]
     assert sum(kind in KILLS for kind in acts) == 100
     assert {Kind.BROKER, Kind.CACHE, Kind.FLUSH, Kind.FREEZE, Kind.JOIN} <= set(acts)
+    assert {Kind.STORE, Kind.REPLICA}.isdisjoint(acts)
+    with_store = [act.kind for burst in draw_schedule(SEED, 30, kafka=True, weaviate=True) for act in burst.acts]
+    assert with_store.count(Kind.STORE) == with_store.count(Kind.REPLICA) == 3
     assert Kind.LEADER in {act.kind for burst in draw_schedule(SEED, 100, kafka=False) for act in burst.acts}
 
 
@@ -81,6 +84,8 @@ def right(plan: Plan) -> State:
         contributions={tenant: {} for tenant in TENANTS},
         events={tenant: {(one.source, one.id) for one in plan.events() if one.tenant == tenant} for tenant in TENANTS},
         unit_counts={tenant: len(plan.live[tenant]) for tenant in TENANTS},
+        said_counts={tenant: len(plan.live[tenant]) for tenant in TENANTS},
+        unfound={tenant: [] for tenant in TENANTS},
     )
 
 
@@ -96,6 +101,8 @@ def test_the_judge_finds_what_is_lost_doubled_or_different():
 
     assert with_changed(events=set()) == ["lost"]
     assert with_changed(texts={**PLAN.live[tenant], unit_id: "another"}) == ["lost"]
+    assert with_changed(said_counts=len(PLAN.live[tenant]) + 1) == ["others"]
+    assert with_changed(unfound=["unit x is not found by its words"]) == ["lost"]
     assert with_changed(unit_counts=len(PLAN.live[tenant]) + 1) == ["doubled"]
     assert with_changed(texts={**PLAN.live[tenant], next(iter(PLAN.gone[tenant])): "back"}) == ["doubled"]
     assert with_changed(corroborations={unit_id: 2}) == ["doubled"]

@@ -8,6 +8,7 @@ import pytest
 from schemas.commands import JobState, Reindex, Replay, ReplayLetters, Selection
 from schemas.messages import Resolution
 from schemas.status import LetterState
+from shared import jobs_kept
 from shared.errors import InvalidInput
 from shared.kafka import CONTRADICTIONS, GRAPH, STORED
 from shared.store import Resolving
@@ -133,6 +134,31 @@ async def test_a_command_that_comes_again_is_not_done_again(rig: Rig):
     assert computed(rig) == 5 + 5 + 1
 
 
+async def test_a_command_whose_job_was_let_go_is_not_done_again(rig: Rig, monkeypatch):
+    """The newest jobs are kept; that an older command was done is known from its place, whatever reads it once more."""
+    monkeypatch.setattr(jobs_kept, "KEPT", 2)
+    await rig.say(*facts(3))
+    await rig.settle()
+    commands = []
+    for _ in range(4):
+        commands.append(await reindex(rig, "embed"))
+        await over(rig, commands[-1])
+    assert [await job_of(rig, command) is None for command in commands] == [True, True, False, False]
+    await rig.pipeline.stop()
+    rig.pipeline = rig.make()  # without Kafka its pump reads all commands from their beginning
+    await rig.pipeline.start()
+    await publish_command(rig, "acme", commands[0].model_dump_json().encode(), number=1)
+    last = await over(rig, await reindex(rig, "embed", unit_ids=("core001",)))
+    assert last.state is JobState.DONE
+    assert await job_of(rig, commands[0]) is None
+    assert computed(rig) == 3 + 4 * 3 + 1
+    await until(lambda: _commands_kept(rig, 2))
+
+
+async def _commands_kept(rig: Rig, count: int) -> bool:
+    return len(await rig.log.ordered("acme")) == count
+
+
 async def test_a_job_whose_process_is_killed_goes_on_where_it_was(rig: Rig):
     """Everything that was told to the process is lost; what it made durable is not."""
     await rig.say(*facts())
@@ -217,6 +243,8 @@ async def test_a_record_that_is_no_command_is_buried_and_the_next_is_done(rig: R
     assert job.state is JobState.DONE
     (letter,) = await rig.letters()
     assert (letter.stage, letter.cause, letter.body) == ("commands", "not-a-command", b'{"id": 5}')
+    assert "/id: Input should be a valid string" in letter.detail
+    assert "/tenant: required, but not there" in letter.detail
 
 
 async def test_a_job_that_cannot_succeed_fails_with_its_cause_and_the_next_is_done(rig: Rig, monkeypatch):

@@ -64,17 +64,38 @@ async def test_an_order_is_kept_before_the_answer_and_has_a_job_at_once(client, 
     assert job["order"]["select"]["scope"] == "team/core"
 
 
-async def test_an_order_equal_to_one_that_is_not_over_joins_its_job(client, parts):
+async def test_an_order_equal_to_one_that_has_not_begun_joins_its_job(client, parts):
     first = await ordered(client, select={"unit_ids": ["b", "a"]})
     again = await ordered(client, select={"unit_ids": ["a", "b", "b"]}, reason="another reason")
     other = await ordered(client, select={"unit_ids": ["a"]})
     assert (again["joined"], again["job"]["id"]) == (True, first["job"]["id"])
     assert not other["joined"]
-    await becomes(parts, first["job"]["id"], JobState.RUNNING)
-    assert (await ordered(client, select={"unit_ids": ["a", "b"]}))["joined"]
     await becomes(parts, first["job"]["id"], JobState.DONE)
     assert not (await ordered(client, select={"unit_ids": ["a", "b"]}))["joined"]
     assert len(await commands(parts)) == 3
+
+
+async def test_an_order_equal_to_one_that_runs_is_done_after_it(client, parts):
+    """The pages that the running job has passed were made before this order: it would miss what changed since."""
+    first = await ordered(client)
+    await becomes(parts, first["job"]["id"], JobState.RUNNING, done=16)
+    second = await ordered(client)
+    third = await ordered(client)
+    assert (second["joined"], second["job"]["state"]) == (False, "accepted")
+    assert (third["joined"], third["job"]["id"]) == (True, second["job"]["id"])
+
+
+async def test_changing_the_model_back_and_forth_ends_with_what_was_ordered_last(client, parts):
+    """A change that waits is joined only by an equal one right behind it: another's would undo what it had ordered."""
+
+    async def change(model: str) -> dict:
+        answer = await client.post("/v1/models/change", json={"model": model})
+        assert answer.status_code == 202, answer.text
+        return answer.json()
+
+    taken = [await change(model) for model in ("one", "two", "one", "one")]
+    assert [answer["joined"] for answer in taken] == [False, False, False, True]
+    assert [command.order.model for command in reversed(await commands(parts))] == ["one", "two", "one"]
 
 
 async def test_many_equal_orders_at_once_make_one_job(client, parts):

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import hmac
 import json
 import secrets
 from collections import Counter
@@ -135,7 +136,7 @@ async def test_what_is_not_signed_is_refused_and_nothing_is_kept(client, parts, 
     assert await commands(parts) == []
 
 
-async def test_a_changed_body_another_secret_and_bytes_that_are_no_text_are_refused(client, parts):
+async def test_a_changed_body_another_secret_and_bytes_that_nobody_signed_are_refused(client, parts):
     content = json.dumps(BODY).encode()
     changed = await client.post(PATH, content=content.replace(b"core", b"card"), headers=signed(NEW, "m", content))
     stranger = await send(client, secret=new_secret())
@@ -175,6 +176,16 @@ async def test_a_joined_message_that_comes_again_after_the_job_orders_no_other(c
     assert (await client.get("/v1/jobs", params={"tenant": "acme"})).json()["jobs"][0]["id"] == first.id
 
 
+async def test_a_message_equal_to_one_whose_job_runs_orders_another(client, parts):
+    """Case C67: one job for equal requests, but never one whose pages are passed already."""
+    await send(client, message_id="first")
+    (first,) = await commands(parts)
+    await parts.reader.save_job("acme", accepted(first).model_copy(update={"state": JobState.RUNNING, "done": 16}))
+    answers = [await send(client, message_id=name) for name in ("second", "third")]
+    assert [(answer.status_code, answer.json()["joined"]) for answer in answers] == [(202, False), (202, True)]
+    assert len({answer.json()["job"]["id"] for answer in answers} | {first.id}) == 2
+
+
 async def test_a_thousand_equal_calls_in_a_minute_make_one_job(client, parts):
     answers = await asyncio.gather(*(send(client, message_id=f"m-{number}") for number in range(1_000)))
     codes = Counter(answer.status_code for answer in answers)
@@ -212,6 +223,36 @@ async def test_a_body_beyond_64_kb_is_refused_before_its_signature(client):
 @pytest.mark.parametrize("body", [b"{", {"stage": "store"}, {"stage": "embed", "more": 1}, [], b"null"], ids=str)
 async def test_a_wrong_body_is_refused_after_its_signature(client, parts, body):
     assert (await send(client, body)).status_code == 400
+    assert await commands(parts) == []
+
+
+def signed_bytes(secret: str, message_id: str, body: bytes, at: datetime) -> dict[str, str]:
+    """Sign bytes that are no text, by the specification: HMAC-SHA256 over id, timestamp and body, joined by full stops."""
+    seconds = str(int(at.timestamp()))
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    mac = hmac.digest(key, b".".join((message_id.encode(), seconds.encode(), body)), "sha256")
+    return {
+        "content-type": "application/json",
+        "webhook-id": message_id,
+        "webhook-timestamp": seconds,
+        "webhook-signature": f"v1,{base64.b64encode(mac).decode()}",
+    }
+
+
+async def test_signed_bytes_that_are_no_text_are_the_bodys_fault_and_not_the_signatures(client, parts):
+    body = b'{"stage": "embed", "reason": "caf\xe9"}'
+    now = datetime.now(UTC)
+    answer = await client.post(PATH, content=body, headers=signed_bytes(NEW, "m-1", body, now))
+    (fault,) = answer.json()["errors"]
+    assert (answer.status_code, answer.json()["type"]) == (400, "/problems/invalid-input")
+    assert "UTF-8" in fault["message"]
+    assert f"byte {body.index(0xE9)} is 0xe9" in fault["message"], "where it is, counted from 0"
+    for headers in (
+        signed_bytes(new_secret(), "m-2", body, now),
+        signed_bytes(NEW, "m-2", body, now - timedelta(seconds=301)),
+        signed_bytes(NEW, "m-2", body + b" ", now),
+    ):
+        assert (await client.post(PATH, content=body, headers=headers)).status_code == 401
     assert await commands(parts) == []
 
 

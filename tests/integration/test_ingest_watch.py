@@ -18,7 +18,7 @@ from ingest.metrics import STAGES, IngestMetrics
 from ingest.pipeline import Pipeline
 from ingest.polling import SESSION_MS
 from query.access import Access, Right, TokenEntry, hash_token
-from shared.errors import EmbedderUnavailable, PortInUse
+from shared.errors import EmbedderUnavailable, PortInUse, StoreUnavailable
 from shared.partitioner import partition_of
 from shared.tracing import OpenTelemetry
 from tests.integration.conftest import BrokerProcess
@@ -259,6 +259,18 @@ async def test_readiness_turns_while_the_broker_is_away_and_comes_back_by_itself
                 return (await client.get("/readyz")).status_code == 200
 
             await until(is_ready)
+
+
+async def test_readiness_turns_while_the_store_is_away_and_names_it(at_work: Watched, monkeypatch: pytest.MonkeyPatch):
+    assert await at_work.rig.pipeline.troubles() == {}
+
+    async def away() -> None:
+        raise StoreUnavailable("the store does not answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(at_work.rig.reader, "ping", away)
+        assert await at_work.rig.pipeline.troubles() == {"store": "the store does not answer"}
+    assert await at_work.rig.pipeline.troubles() == {}
 
 
 async def test_figures_are_served_to_whoever_is_trusted_and_with_tokens_to_an_admin():

@@ -14,6 +14,7 @@ from shared.clock import SystemClock
 from shared.errors import LogUnavailable
 from shared.kafka import create_topics
 from shared.log import BULK, EVENTS
+from shared.logs import kafka_log
 from shared.logs.kafka_log import KafkaLog
 from shared.partitioner import partition_of
 from tests.integration.conftest import BrokerProcess
@@ -110,6 +111,16 @@ async def test_lag_and_the_state_of_an_event_are_known_before_it_is_stored(
             assert set((await seen.pending("acme", stored)).values()) == {0}
     finally:
         await rig.close()
+
+
+async def test_a_backlog_longer_than_what_is_read_at_a_start_is_told_whole(
+    broker: BrokerProcess, log: KafkaLog, prefix: str, monkeypatch
+):
+    """Whoever starts in it reads its end; how much stands before that, the offsets say. Nothing is stored yet."""
+    monkeypatch.setattr(kafka_log, "TAIL_FIRST", 5)
+    await log.append(facts(60))
+    async with following(await KafkaLog.open(broker.bootstrap, SystemClock(), prefix=prefix)) as seen:
+        assert sum((await seen.pending("acme", {})).values()) == 60
 
 
 async def _lag(log: KafkaLog, wanted: int) -> bool:

@@ -269,6 +269,7 @@ async def test_what_stood_between_the_stages_by_mistake_can_be_replayed_or_left(
             await publisher.publish(EMBEDDED, 0, [Outgoing(b"k", b"garbage")])
         (letter,) = await open_letters(rig)
         assert (letter.stage, letter.cause) == ("resolve", "not-a-stage-message")
+        assert letter.detail.startswith("it is no message between stages: ")
         assert "Error" not in letter.detail
         await replay(rig, letter.id)
         (again,) = await open_letters(rig)
@@ -302,7 +303,9 @@ async def test_one_bad_event_costs_itself_and_is_named(broker, prefix, tmp_path)
             assert (letter.partition, letter.offset) == (1, number + 1)
             assert letter.headers == (("trace", b"\xff"),)
             assert "pydantic" not in letter.detail
-            assert "unit.asserted" not in letter.detail, "names of members of a union say nothing to a producer"
+            assert "/unit.asserted" not in letter.detail, "names of members of a union say nothing to a producer"
+        assert "/type: not a kind of event that is known (limit: one of unit.asserted, " in letters[bad[1]].detail
+        assert not any("unit.asserted" in letters[body].detail for body in bad if body != bad[1])
         await until(lambda: _all_live(rig, "g0", "g1"))
 
 

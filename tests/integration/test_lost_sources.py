@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from schemas.questions import Question
-from shared.errors import AllSourcesLost, StoreUnavailable
+from shared.caches.memory import MemoryCache
+from shared.errors import AllSourcesLost, CacheUnavailable, StoreUnavailable
 from shared.settings import Settings
 from tests.integration.knowledge import Knowledge, unit
 
@@ -122,6 +123,36 @@ async def test_an_arm_that_is_lost_everywhere_is_named_and_the_other_answers(ass
     assert "pump-1" in ids(answer)
     assert {(name, reason) for name, _, reason in lost(answer)} == {(arm, "error")}
     assert (answer.degraded, answer.complete) == (True, False)
+
+
+class AwayCache(MemoryCache):
+    """A cache that does not answer while it is ``away``."""
+
+    away = True
+
+    async def get(self, key):
+        if self.away:
+            raise CacheUnavailable("away")
+        return await super().get(key)
+
+    async def put(self, key, value, ttl_s):
+        if self.away:
+            raise CacheUnavailable("away")
+        await super().put(key, value, ttl_s)
+
+
+async def test_an_answer_without_the_cache_lacks_nothing_and_says_that_it_was_made_without(known):
+    cache = AwayCache(known.clock)
+    assembly = known.assembly(cache=cache)
+    answer = await ask(assembly)
+    assert ids(answer) == {"pump-1", "pump-2", "pump-3"}
+    assert (answer.degraded, answer.lost, answer.complete) == (True, (), True)
+    stream = assembly.stream(Question(q=QUESTION, limit=10), tenant="demo", principal=None)
+    events = [event async for event in stream]
+    assert next(event for event in events if event.stage == "search").degraded is True
+    assert events[-1].answer.degraded is True
+    cache.away = False
+    assert (await ask(assembly)).degraded is False
 
 
 async def test_a_scope_that_answers_with_nothing_does_not_hide_that_the_others_were_lost(known, assembly, faults):

@@ -17,7 +17,7 @@ from schemas.positions import Position
 from schemas.status import DeadLetter, LetterMark, LetterState
 from shared.clock import SystemClock
 from shared.embedders.hashed import HashedEmbedder
-from shared.errors import DataFolderError, InvalidInput, LogUnavailable, UnsupportedVersion
+from shared.errors import DataFolderError, InvalidInput, LogUnavailable, UnknownThing, UnsupportedVersion
 from shared.log import BULK, EVENTS, LogRecord
 from shared.logs.journal import Journal
 from shared.stores.memory import MemoryStore
@@ -137,6 +137,26 @@ async def test_one_tenant_is_exported_alone_and_imported_under_another_name(jour
     done = await take_in(second, tmp_path / "out", read_tenant_map(["acme=new"]))
     assert done.tenants == {"new": len(FEED)}
     assert await digest(second, "new") == await digest(first)
+
+
+async def test_a_tenant_that_nobody_knows_is_named_beside_those_that_are_known_and_nothing_is_written(
+    journals, tmp_path
+):
+    first, _ = journals
+    with pytest.raises(UnknownThing, match="'nobody'; it knows none"):
+        await take_out(first, tmp_path / "out", tenant="nobody")
+    for number in range(30):
+        await say(first, FEED[:1], f"tenant-{number:02}")
+    with pytest.raises(UnknownThing, match=r"'nobody'; it knows tenant-00, .*tenant-19 and 10 more") as refused:
+        await take_out(first, tmp_path / "out", tenant="nobody")
+    assert "tenant-20" not in str(refused.value)
+    assert not (tmp_path / "out").exists()
+    assert (await take_out(first, tmp_path / "out", tenant="tenant-29")).events == 1
+
+
+async def test_a_log_without_events_is_exported_as_what_it_is(journals, tmp_path):
+    manifest = await take_out(journals[0], tmp_path / "out")
+    assert (manifest.complete, manifest.events) == (True, 0)
 
 
 async def test_another_logs_export_is_never_mixed_in(journals, tmp_path):

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import orjson
 import pytest
 
-from schemas.messages import MarkerKind, Receipt, ReceiptOutcome, decode_message
+from schemas.messages import MAGIC, MarkerKind, Receipt, ReceiptOutcome, decode_message
 from shared.effects import document_hash
 from shared.errors import EmbedderUnavailable, StoreUnavailable
 from shared.graph_feed import GraphFeed
@@ -270,11 +270,21 @@ async def test_an_effect_that_the_store_cannot_take_dies_alone(rig: Rig, monkeyp
     assert len(await rig.units(*(f"u{n}" for n in range(20)), tenant="picky")) == 19
 
 
-async def test_what_does_not_belong_on_a_hop_is_buried(rig: Rig):
+async def test_what_does_not_belong_on_a_hop_is_buried_with_what_is_wrong_with_it(rig: Rig):
+    header = b'{"key": 5}'
+    half = MAGIC + len(header).to_bytes(4, "big") + header
     async with await Publisher.open(rig.bootstrap, prefix=rig.prefix) as publisher:
         await publisher.publish(EMBEDDED, 0, [Outgoing(b"junk", b"not a stage message", (("h", b"\xff"),))])
-        await publisher.publish(STORED, 0, [Outgoing(b"junk", b"not a receipt")])
-    await until(lambda: _buried(rig, {("resolve", "not-a-stage-message"), ("contradictions", "not-a-receipt")}))
+        await publisher.publish(EMBEDDED, 0, [Outgoing(b"half", half)])
+        await publisher.publish(STORED, 0, [Outgoing(b"junk", b'{"revision": "x"}')])
+    await until(
+        lambda: _buried(rig, {("resolve", "not-a-stage-message"), ("contradictions", "not-a-receipt")}, {b"half"})
+    )
+    told = {(letter.stage, letter.key): letter.detail for letter in await rig.letters(limit=1000)}
+    assert told["resolve", b"junk"] == "it is no message between stages: not a stage message of version 1"
+    assert "/position: required, but not there" in told["resolve", b"half"]
+    assert "/key: Input should be a valid string" in told["resolve", b"half"]
+    assert "/position: required, but not there" in told["contradictions", b"junk"]
     await rig.say(asserted("u1", "Life goes on."), tenant="junk")
     await rig.settle()
     assert set(await rig.units("u1", tenant="junk")) == {"u1"}
@@ -411,8 +421,10 @@ async def _receipts_are(rig: Rig, tenant: str, wanted: list[int]) -> bool:
     return sorted(number for numbers in found.values() for number in numbers) == wanted
 
 
-async def _buried(rig: Rig, causes: set[tuple[str, str]]) -> bool:
-    return causes <= {(letter.stage, letter.cause) for letter in await rig.letters(limit=1000)}
+async def _buried(rig: Rig, causes: set[tuple[str, str]], keys: set[bytes]) -> bool:
+    letters = await rig.letters(limit=1000)
+    is_told = causes <= {(letter.stage, letter.cause) for letter in letters}
+    return is_told and keys <= {letter.key for letter in letters}
 
 
 async def _numbers(rig: Rig, topic: str, tenant: str, decode) -> dict[int, list[int]]:

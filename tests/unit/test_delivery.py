@@ -107,6 +107,36 @@ def test_an_input_that_cannot_be_read_is_hopeless_whatever_reading_it_raised(err
     assert str(error) in reason.detail
 
 
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            errors.InvalidInput(
+                faults=(
+                    errors.Fault("/data/text", "the text is empty", "at least 1 long"),
+                    errors.Fault("", "not JSON: unexpected end"),
+                )
+            ),
+            "/data/text: the text is empty (limit: at least 1 long); not JSON: unexpected end",
+        ),
+        (
+            errors.EmbedderUnavailable(),
+            "tried 4 times; the last time: The embedder does not answer.",
+        ),
+        (TimeoutError(), "tried 4 times; the last time: It took longer than the deadline allows."),
+        (
+            KeyError("x"),
+            "tried 4 times; the last time: an error that nobody foresaw; ingest's log has all of it (KeyError: 'x')",
+        ),
+    ],
+    ids=["fields", "unavailable", "late", "unforeseen"],
+)
+async def test_the_detail_is_a_sentence_that_names_field_limit_and_cause(error, words):
+    with pytest.raises(Hopeless) as caught:
+        await delivery(attempts=4).attempt(Script(*[error] * 9))
+    assert caught.value.detail == words
+
+
 async def test_insisting_lets_a_bug_through():
     with pytest.raises(KeyError):
         await delivery().insist(Script(KeyError("x")))

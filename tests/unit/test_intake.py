@@ -150,6 +150,8 @@ def test_an_unusable_event_is_still_found_by_the_names_it_carries():
     assert identity_in(orjson.loads(orjson.dumps(EVENT))) == ("acme", "wiki/ä", "e1")
     assert identity_in({"tenant": 5, "id": "x" * 1_000, "source": "a\nb"}) == (None, None, None)
     assert identity_in([1]) == (None, None, None)
+    for name in ("../etc", "Acme", "", "a" * 64, "a b", "-a"):
+        assert identity_in({**EVENT, "tenant": name})[0] is None, "no store has such a tenant"
 
 
 def test_a_record_in_binary_mode_is_the_same_event_as_in_structured_mode():

@@ -5,14 +5,17 @@ from datetime import UTC, datetime, timedelta
 import orjson
 import pytest
 
+from ingest.kafka_intake import KafkaIntake
 from schemas.commands import Command, Replay
 from schemas.events import parse_event
 from schemas.positions import Position
 from schemas.status import DeadLetter, LetterMark, LetterState
+from shared import jobs_kept
 from shared.kafka_reading import Kept
 from shared.letter_records import letter_of, letter_record, mark_record
 from shared.letters import LetterFilter
 from shared.log import BULK, EVENTS, LogRecord
+from shared.logs import kafka_shelves
 from shared.logs.kafka_records import (
     ORIGIN,
     ORIGIN_REVISION,
@@ -44,6 +47,34 @@ def event(**given: object) -> dict:
         "data": unit,
         **given,
     }
+
+
+# whose an event is
+
+
+@pytest.mark.parametrize("tenant", ["../etc", "Acme", "a" * 64, "a b", "", 5, None])
+def test_a_record_of_a_tenant_that_cannot_be_one_is_nobodys_event(tenant: object):
+    """No store has it: a rebuild would look for its folder, and its lag would never end."""
+    assert as_log_record(kept(orjson.dumps(event(tenant=tenant))), "log", "x.") is None
+
+
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [
+        (orjson.dumps(event(padding="x" * 300_000)), ()),
+        (orjson.dumps(event(tenant="../etc", padding="x" * 300_000)), ()),
+        (b"{not json", (("ce_tenant", b"acme"), ("ce_source", b"wiki"), ("ce_id", b"e1"))),
+        (b"{not json", ()),
+        (b"[1]", ()),
+    ],
+    ids=["too large", "too large, no tenant", "binary mode", "not JSON", "no object"],
+)
+def test_what_nobody_can_read_is_the_same_tenants_for_the_log_and_for_the_first_stage(body, headers):
+    """Else it counts as waiting for ever: the stage moves the watermark of the tenant that it reads."""
+    record = kept(body, headers=headers)
+    logged = as_log_record(record, "log", "x.")
+    place = KafkaIntake("log", 4, None, "x.").place(record, None, None)
+    assert place.tenant == (logged.tenant if logged else None)
 
 
 # revisions
@@ -158,6 +189,25 @@ def test_of_a_backlog_longer_than_memory_only_the_offsets_are_known():
     assert [record.position.number for record in known.find("acme", "e8", None)] == [8]
 
 
+@pytest.mark.parametrize("stored", [{}, {(EVENTS, 0): 99}])
+def test_a_backlog_that_began_before_what_is_remembered_is_told_whole(stored: dict):
+    """A process that starts in it reads the newest events alone; of those before them the offsets are known."""
+    known = Tail(100)
+    known.begin((EVENTS, 0), 250_000, 100)
+    for number in range(250_000, 250_003):
+        known.add(logged(number))
+    assert known.pending("acme", stored) == {(EVENTS, 0): 249_900 + 3}
+
+
+def test_what_another_tenant_has_stored_behind_them_does_not_wait():
+    """A partition is worked in order: what was forgotten since is no backlog of a tenant that has been quiet."""
+    known = tail(*(logged(number, tenant="busy") for number in range(300)), entries=4)
+    known.through("busy", {(EVENTS, 0): 297})
+    assert known.pending("quiet", {(EVENTS, 0): 2}) == {(EVENTS, 0): 0}
+    assert known.pending("new", {}) == {}
+    assert known.pending("busy", {(EVENTS, 0): 297}) == {(EVENTS, 0): 2}
+
+
 def test_an_event_is_found_by_its_id_once_a_source():
     known = tail(logged(0, name="e1"), logged(1, name="e1"), logged(2, name="e1", source="chat"))
     assert [(r.source, r.position.number) for r in known.find("acme", "e1", None)] == [("wiki", 0), ("chat", 2)]
@@ -244,6 +294,25 @@ def test_of_one_command_id_the_first_counts():
     shelf.take(b"not a command")
     assert [one.id for one in shelf.listed("acme", None, 10)] == ["c2", "c1"]
     assert [one.tenant for one in shelf.listed("other", "c1", 10)] == ["other"]
+
+
+def test_of_a_tenants_commands_as_many_are_remembered_as_jobs_are_kept(monkeypatch):
+    """Else the command of a job that was let go would be taken for one that has not begun."""
+    monkeypatch.setattr(jobs_kept, "KEPT", 2)
+    shelf = CommandShelf()
+    for minute in range(5):
+        shelf.put(command(f"c{minute}", minute=minute))
+    shelf.put(command("c0", tenant="other"))
+    assert [one.id for one in shelf.listed("acme", None, 10)] == ["c4", "c3"]
+    assert [one.id for one in shelf.listed("other", None, 10)] == ["c0"]
+
+
+def test_of_all_commands_a_bounded_number_is_remembered_and_the_oldest_goes_first(monkeypatch):
+    monkeypatch.setattr(kafka_shelves, "COMMANDS", 3)
+    shelf = CommandShelf()
+    for tenant in ("a", "b", "a", "c", "b"):
+        shelf.put(command(f"c{len(shelf.listed(tenant, None, 10))}-{tenant}", tenant=tenant))
+    assert [[one.id for one in shelf.listed(tenant, None, 10)] for tenant in "abc"] == [["c1-a"], ["c1-b"], ["c0-c"]]
 
 
 def test_the_event_in_these_tests_is_one():

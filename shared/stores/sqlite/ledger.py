@@ -8,6 +8,7 @@ import orjson
 from schemas.commands import Job
 from schemas.messages import ReceiptOutcome
 from schemas.positions import Position
+from shared import jobs_kept
 from shared.store import Applied, Effect, KnownEvent
 from shared.stores.sqlite.rows import as_json_array
 from shared.validity import from_micros, micros
@@ -22,6 +23,10 @@ _NOTE = (
 _SAVE_JOB = (
     "INSERT INTO job VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET body = excluded.body "
     "WHERE json_extract(job.body, '$.state') NOT IN ('done', 'failed', 'cancelled')"
+)
+_LET_GO = (
+    "DELETE FROM job WHERE id IN (SELECT id FROM job WHERE json_extract(body, '$.state') IN ('done', 'failed', 'cancelled') "
+    "ORDER BY requested DESC, id DESC LIMIT -1 OFFSET ?)"
 )
 
 
@@ -65,11 +70,16 @@ def events(connection: sqlite3.Connection, event_id: str, source: str | None) ->
 
 
 def save_job(connection: sqlite3.Connection, job: Job) -> None:
-    """Keep a job's state in place of its older one, unless that is a last one."""
+    """Keep a job's state in place of its older one, unless that is a last one.
+
+    Where it is over, those beyond `shared.jobs_kept.KEPT` go.
+    """
     connection.execute(
         _SAVE_JOB,
         (job.id, micros(job.requested_at), job.model_dump_json(exclude_none=True)),
     )
+    if job.finished:
+        connection.execute(_LET_GO, (jobs_kept.KEPT,))
 
 
 def jobs(connection: sqlite3.Connection, limit: int, job_id: str | None) -> list[Job]:

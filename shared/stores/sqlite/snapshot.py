@@ -135,9 +135,13 @@ class SqliteSnapshot:
 
         return await self._run(find, {key: [] for key in keys})
 
-    async def sharing(self, keys: Collection[str], limit: int) -> list[UnitVersion]:
-        """Return the newest units of any key."""
-        return await self._run(lambda connection: listing.sharing(connection, keys, limit), [])
+    async def sharing(self, wanted: Sequence[Collection[str]], limit: int) -> list[list[UnitVersion]]:
+        """Return, for each set of keys, the newest units of any."""
+
+        def find(connection: sqlite3.Connection) -> list[list[UnitVersion]]:
+            return [listing.sharing(connection, keys, limit) for keys in wanted]
+
+        return await self._run(find, [[] for _ in wanted])
 
     async def latest(self, where: SearchFilter, limit: int, *, oldest_first: bool = False) -> list[PassageHit]:
         """Return passages by time."""

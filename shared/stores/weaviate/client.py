@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import httpx
 import weaviate
@@ -59,7 +61,8 @@ class Client:
     """The calls of one process to one Weaviate. Connects when it is first needed, and again after a failure.
 
     ``url``: its HTTP address; ``grpc``: host and port. ``consistency``: ONE, QUORUM or ALL of the ``replication`` copies
-    answer each call; the factor counts for collections that are made anew.
+    answer each call; the factor counts for collections that are made anew. ``half_deleted``: by collection and tenant, what
+    a delete that failed may have left without its indexes.
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class Client:
         self._consistency = ConsistencyLevel[consistency.upper()]
         self._replication = replication
         self.answer_s, self.write_s = answer_s, write_s
+        self.half_deleted: defaultdict[tuple[str, str], set[UUID]] = defaultdict(set)
         self._connecting = asyncio.Lock()
         self._closed = False
 
@@ -161,16 +165,22 @@ class Client:
         return self._weaviate.collections.use(collection).with_tenant(tenant).with_consistency_level(self._consistency)
 
     async def within(self, call: Callable[[], Awaitable[Value]], seconds: float) -> Value:
-        """Make a call with a deadline, connecting first. Raises StoreUnavailable, or Absent."""
+        """Make a call with a deadline, connecting first. Raises StoreUnavailable, or Absent.
+
+        A server that starts answers before it has read which collections and tenants it has: then none is there. So what is
+        absent must be so still once the server is ready.
+        """
         try:
             async with asyncio.timeout(seconds):
                 await self._connect()
-                return await call()
+                with contextlib.suppress(Absent):
+                    return await _found(call)
+                if not await _awaited(self._weaviate.is_ready()):
+                    raise StoreUnavailable("Weaviate is starting")
+                return await _found(call)
         except TimeoutError as error:
             raise StoreUnavailable(f"Weaviate did not answer within {seconds:g} s") from error
         except WeaviateBaseError as error:
-            if any(sign in str(error) for sign in _ABSENT):
-                raise Absent from error
             raise StoreUnavailable(f"Weaviate: {error}") from error
         except (httpx.HTTPError, OSError) as error:
             raise StoreUnavailable(f"Weaviate cannot be reached: {error}") from error
@@ -195,3 +205,29 @@ class Client:
             multi_tenancy_config=Configure.multi_tenancy(enabled=True, auto_tenant_creation=True),
             replication_config=Configure.replication(factor=self._replication),
         )
+
+
+async def _found(call: Callable[[], Awaitable[Value]]) -> Value:
+    """Make a call. Raises Absent where the client says so."""
+    try:
+        return await _awaited(call())
+    except WeaviateBaseError as error:
+        if any(sign in str(error) for sign in _ABSENT):
+            raise Absent from error
+        raise
+
+
+async def _awaited(call: Awaitable[Value]) -> Value:
+    """Await a call of the client; a cancellation is raised as it came.
+
+    gRPC answers one by a CancelledError of its own making, by which whoever gave up waiting (a deadline or a task group of
+    anyio) does not know that it was his: it passed on as the end of the request.
+    """
+    task = asyncio.ensure_future(call)
+    try:
+        await asyncio.wait({task})
+    except asyncio.CancelledError:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        raise
+    return task.result()

@@ -10,11 +10,12 @@
 5. The ledger, and last the watermark.
 
 Killed between any two steps, the batch's redelivery finds the statements of step 1, enters them without change, and does
-the rest; searches meanwhile see some of the batch's units before others.
+the rest; searches meanwhile see some of the batch's units before others. Weaviate itself may have been killed in the middle
+of a step and have an object without its indexes: so a repetition writes anew what the batch concerns, found or not.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from uuid import UUID
 
@@ -25,9 +26,10 @@ from shared.stores.weaviate import records
 from shared.stores.weaviate.client import Client
 from shared.stores.weaviate.conditions import is_
 from shared.stores.weaviate.fragment import Fragment, Touched, is_unchanged, load
-from shared.stores.weaviate.live import LiveIndex, Version, pairs_of
+from shared.stores.weaviate.live import Doubted, LiveIndex, Version
+from shared.stores.weaviate.live_objects import pairs_of
 from shared.stores.weaviate.models import Models
-from shared.stores.weaviate.records import CONTRADICTION, DOCUMENT, ENTITY, Record
+from shared.stores.weaviate.records import CONTRADICTION, DOCUMENT, ENTITY, MENDING, SCOPE, Record
 from shared.stores.weaviate.table import Pair, Table
 from shared.stores.weaviate.together import both, together
 from shared.stores.weaviate.vectors import VectorSource
@@ -96,20 +98,27 @@ class Commit:
         fresh: Mapping[str, Mapping[str, Vectors]],
         *,
         replacing: bool = False,
+        begun: Collection[UUID] = (),
     ) -> None:
-        """Bring the store in line with a fragment into which effects were entered (steps 1 to 4)."""
+        """Bring the store in line with a fragment into which effects were entered (steps 1 to 4).
+
+        ``begun``: records of an earlier attempt, which was cut short.
+        """
         wanted = fragment.wanted()
         vectors = VectorSource(self._table, self._tenant, fresh, fragment.held.values(), replacing=replacing)
-        changed = await vectors.filled(wanted.values())
+        changed = await vectors.filled(wanted.values(), begun)
         # Which units a turn takes away is kept before the turn itself can be seen: else a redelivery could not tell it.
         await self._table.put([record.stored() for record in changed if record.kind == DOCUMENT])
-        names = self._scope_names(fragment)
-        await self._table.put([record.stored() for record in (*changed, *names) if record.kind != DOCUMENT])
-        self._memory.scopes.update(record.text for record in names)
+        if begun:
+            others = [record for record in changed if record.id in fragment.held and record.id not in begun]
+            await self._table.put([replace(record, past=MENDING, models=()).stored() for record in others])
+        await self._table.put([record.stored() for record in changed if record.kind != DOCUMENT])
+        await self._name_scopes(fragment)
         if any(kind == ENTITY for kind, _ in touched.declared):
-            await self._table.put([records.version_record(self._tenant, ENTITY).stored()])
+            await self._table.put([records.version_record(self._tenant, ENTITY).stamped().stored()])
         expected = {**fragment.held, **{record.id: record for record in changed}}
-        gone = await self._settle(touched, fragment, vectors, expected) if fragment.units else set()
+        doubted = self._doubted(touched, fragment) if begun else None
+        gone = await self._settle(touched, fragment, vectors, expected, doubted) if fragment.units else set()
         if gone:
             pairs = await self._table.fetch_any(
                 "keys", {records.pair_key(unit_id) for unit_id in gone}, ["kind"], is_("kind", CONTRADICTION)
@@ -117,13 +126,23 @@ class Commit:
             await self._table.delete([pair.id for pair in pairs])
         await self._table.delete(fragment.held.keys() - wanted.keys())
 
-    def _scope_names(self, fragment: Fragment) -> list[Record]:
+    async def _name_scopes(self, fragment: Fragment) -> None:
+        """Write the names of scopes that this process has not seen; one that is there is left alone."""
         live = [said.unit for unit_id in fragment.units if (said := fragment.state.live(unit_id)) is not None]
         new = {unit.scope.key for unit in live if unit is not None} - self._memory.scopes
-        return [records.scope_record(self._tenant, scope) for scope in sorted(new)]
+        named = [records.scope_record(self._tenant, scope) for scope in sorted(new)]
+        keys = [key for record in named for key in record.keys]
+        found = {one.id for one in await self._table.fetch_any("keys", keys, ["kind"], is_("kind", SCOPE))}
+        await self._table.put_unfound([record.stored() for record in named if record.id not in found])
+        self._memory.scopes |= new
 
     async def _settle(
-        self, touched: Touched, fragment: Fragment, vectors: VectorSource, expected: Mapping[UUID, Record]
+        self,
+        touched: Touched,
+        fragment: Fragment,
+        vectors: VectorSource,
+        expected: Mapping[UUID, Record],
+        doubted: Doubted | None,
     ) -> set[str]:
         """Bring the live units of every model in line (steps 2 and 3); return those that went.
 
@@ -142,7 +161,7 @@ class Commit:
             want = {unit_id: fragment.state.live(unit_id) for unit_id in sorted(fragment.units)}
             quiet = True
             for index in self._indexes.values():
-                done = await index.settle(want, vectors, again=moved)
+                done = await index.settle(want, vectors, again=moved, doubted=None if number else doubted)
                 moved |= done.put | done.gone
                 gone |= done.gone
                 quiet = quiet and done.quiet
@@ -157,6 +176,13 @@ class Commit:
                 expected = fragment.held
             vectors = VectorSource(self._table, self._tenant, {}, expected.values())
         raise StoreUnavailable("others kept changing the same units")
+
+    def _doubted(self, touched: Touched, fragment: Fragment) -> Doubted:
+        """Return what an attempt that was cut short may have written of live units, and all that was ever said of them."""
+        units, state = fragment.units - touched.late, fragment.state
+        said = [one for unit_id in units for one in state.own(unit_id)]
+        said += [part for document in state.documents.values() for part in document.parts.values()]
+        return Doubted(frozenset(units), tuple(one for one in said if one.unit is not None))
 
     async def _look(self, values: Iterable[Pair]) -> None:
         await together(partial(index.look, values) for index in self._indexes.values())

@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
+import orjson
+
 from schemas.entities import EntityDeclaration, EntityRetraction
 from schemas.events import DocumentCompleted, UnitAsserted, UnitRetracted
 from schemas.units import Unit
@@ -33,13 +35,14 @@ _SAID = (STATEMENT, COMPLETION, DOCUMENT, ENTITY, RELATION)
 @dataclass
 class Touched:
     """What a batch is about, by id. ``again``: units whose relations are to be looked at even where the units agree, and so
-    are those of the documents that are ``completed``. ``events``: (event id, source). ``news``: units that are stated, each
-    with its content key.
+    are those of the documents that are ``completed``. ``late``: units that only their time has brought here. ``events``:
+    (event id, source). ``news``: units that are stated, each with its content key.
     """
 
     units: set[str] = field(default_factory=set)
     documents: set[str] = field(default_factory=set)
     again: set[str] = field(default_factory=set)
+    late: set[str] = field(default_factory=set)
     completed: set[str] = field(default_factory=set)
     declared: set[tuple[str, str]] = field(default_factory=set)
     events: set[tuple[str, str]] = field(default_factory=set)
@@ -151,6 +154,22 @@ async def load(table: Table, tenant: str, touched: Touched, parts: Callable[[], 
     return Fragment(tenant, state, units, held, keys, models_from(of_models.body if of_models else None))
 
 
+def begun(fragment: Fragment, effects: Iterable[Effect]) -> set[UUID]:
+    """Return the records of effects that were begun and not finished: they are there, and the ledger has not their event.
+
+    ``fragment``: as it was read, before the effects were entered.
+    """
+    named = [(effect.message.event_id, effect.message.event_source) for effect in effects]
+    unfinished = {(source, name) for name, source in named if (name, source) not in fragment.state.events}
+    return {identity for identity, record in fragment.held.items() if _said_by(record) in unfinished}
+
+
+def _said_by(record: Record) -> tuple[str, str]:
+    """Return the source and id of the event that a record keeps."""
+    _, _, _, source, name = orjson.loads(record.body)["rank"]
+    return source, name
+
+
 async def is_unchanged(table: Table, fragment: Fragment, expected: Mapping[UUID, Record]) -> bool:
     """Tell whether the records that decide are those that are expected, and the models those of the fragment."""
     found = await table.fetch_any("keys", {*fragment.keys, MODELS_KEY}, ("kind", "past", "models", "body"))
@@ -231,5 +250,5 @@ def _statements(held: dict[UUID, Record]) -> Sequence[Statement]:
 
 
 async def _records(table: Table, keys: set[str]) -> dict[UUID, Record]:
-    found = await table.fetch_any("keys", keys, records.NAMES)
+    found = await table.fetch_any("keys", keys, records.WHOLE)
     return {one.id: records.record_of(one) for one in found}

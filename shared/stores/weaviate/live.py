@@ -7,15 +7,24 @@ from typing import Any
 from uuid import UUID
 
 from schemas.units import Unit
-from shared.contributions import found_by
 from shared.effects import Statement
 from shared.embedder import Vectors
-from shared.passages import index_terms, passage_id, passage_key
+from shared.passages import index_terms
 from shared.stores.memory_again import version_of
 from shared.stores.weaviate.client import Client
 from shared.stores.weaviate.conditions import Condition, is_
-from shared.stores.weaviate.records import object_id, slot_of, statement_body, statement_from
-from shared.stores.weaviate.schema import UNKNOWN_FUTURE, UNKNOWN_PAST, unit_collection
+from shared.stores.weaviate.live_objects import (
+    ROW,
+    Row,
+    live_id,
+    passage_of,
+    place_of,
+    properties_of,
+    row_of,
+    unlike,
+)
+from shared.stores.weaviate.records import slot_of, statement_body, statement_from
+from shared.stores.weaviate.schema import UNKNOWN_FUTURE, unit_collection
 from shared.stores.weaviate.table import Pair, Stored, Table
 from shared.stores.weaviate.vectors import VectorSource
 from shared.validity import Successor, held, supersession
@@ -25,25 +34,6 @@ Version = tuple[str, str]
 Said = dict[Version, Statement]
 FIRST_CHUNK: Condition = is_("chunk", 0)
 """Each live unit has one of these, with its words and its text."""
-
-ROW = (
-    *("unit_id", "version", "chunk", "chunks", "superseded_from", "superseded_by", "leads", "words_digest"),
-    *("document_id", "supersedes", "pid", "place"),
-)
-
-
-@dataclass(frozen=True)
-class Row:
-    """An object as it is there."""
-
-    id: UUID
-    unit_id: str
-    version: str
-    chunk: int
-    chunks: int
-    superseded: tuple[int | None, str | None]
-    words: tuple[str, bool]
-    found_by: frozenset[Pair]
 
 
 @dataclass
@@ -67,7 +57,7 @@ class _World:
     def __init__(self, said: dict[str, Statement], rows: dict[str, Row]) -> None:
         self.said = said
         self.rows = rows
-        self.pids = {unit_id: _pid(statement) for unit_id, statement in said.items()}
+        self.pids = {unit_id: passage_of(statement) for unit_id, statement in said.items()}
         self.members: dict[int, list[Unit]] = {}
         self.turns: dict[str, Unit] = {}
         self.successors: dict[str, list[Successor]] = {}
@@ -75,7 +65,7 @@ class _World:
             unit = said[unit_id].unit
             assert unit is not None  # what is live has a body
             self.members.setdefault(self.pids[unit_id], []).append(unit)
-            for place in _place(unit):
+            for place in place_of(unit):
                 self.turns.setdefault(place, unit)
             if unit.supersedes is not None:
                 self.successors.setdefault(unit.supersedes, []).append(_successor(said[unit_id]))
@@ -90,7 +80,7 @@ class _World:
         return _Derived(superseded, words, members[0].id == unit_id)
 
     def _neighbour(self, unit: Unit, step: int) -> Unit | None:
-        return next((self.turns.get(place) for place in _place(unit, step)), None)
+        return next((self.turns.get(place) for place in place_of(unit, step)), None)
 
 
 class LiveIndex:
@@ -118,7 +108,7 @@ class LiveIndex:
     async def look(self, values: Iterable[Pair]) -> None:
         """Read the objects that have any of the values, those that were asked for before excepted."""
         new = [pair for pair in dict.fromkeys(values) if pair not in self.asked]
-        self._rows |= {one.id: _row(one) for one in await self.table.fetch_either(new, ROW)}
+        self._rows |= {one.id: row_of(one) for one in await self.table.fetch_either(new, ROW)}
         self.asked |= dict.fromkeys(new)
 
     def parts_of(self, documents: Collection[str]) -> set[str]:
@@ -130,12 +120,17 @@ class LiveIndex:
         return [row for row in self._rows.values() if row.chunk == 0 and not row.found_by.isdisjoint(values)]
 
     async def settle(
-        self, want: Mapping[str, Statement | None], vectors: VectorSource, again: Collection[str] = ()
+        self,
+        want: Mapping[str, Statement | None],
+        vectors: VectorSource,
+        again: Collection[str] = (),
+        doubted: "Doubted | None" = None,
     ) -> Settled:
         """Make what is there of the units agree with what is wanted, and what is derived of their relations with it.
 
         First what is new, then what is derived of others, last what has to go: cut short anywhere, a repetition mends it.
-        ``again``: units whose relations are looked at once more, although the units themselves may agree.
+        ``again``: units whose relations are looked at once more, although the units themselves may agree. ``doubted``: what is
+        written once more although it agrees, with all that it has to do with: not all of it may be indexed.
         """
         await self.look([("unit_id", unit_id) for unit_id in want])
         there: dict[str, dict[int, Row]] = {}
@@ -147,23 +142,29 @@ class LiveIndex:
         for unit_id, said in want.items():
             if said is None:
                 done.gone |= {unit_id} & there.keys()
-            elif self._differs(said, there.get(unit_id, {}), vectors):
+            elif (doubted and unit_id in doubted.units) or self._differs(said, there.get(unit_id, {}), vectors):
                 done.put.add(unit_id)
         moved = done.put | done.gone | {unit_id for unit_id in again if want.get(unit_id) or unit_id in there}
+        if doubted is not None:
+            await self.table.delete_unfound(
+                [live_id(self._tenant, unit_id, 0) for unit_id in doubted.units if want.get(unit_id) is None]
+            )
+            self._concerned |= {(said.unit_id, version_of(said)): said for said in doubted.said}
         if not moved:
             return done
         first = {unit_id: chunks[0] for unit_id, chunks in there.items() if 0 in chunks}
         world, affected = await self._world(want, first, moved)
         derived = {unit_id: world.derived(unit_id) for unit_id in affected.superseded | affected.worded}
         objects = await self._objects(world, done.put, derived, vectors)
-        await self.table.put(objects)
+        await (self.table.put if doubted is None else self.table.rewrite)(objects)
         patches = [
             patch
             for unit_id in sorted(derived.keys() - done.put)
-            for patch in self._patches(world.rows.get(unit_id), unit_id, derived[unit_id], affected)
+            for patch in self._patches(
+                world.rows.get(unit_id), unit_id, derived[unit_id], affected, anyhow=doubted is not None
+            )
         ]
-        for identity, changes in patches:
-            await self.table.patch(identity, changes)
+        await self._patch(patches, anyhow=doubted is not None)
         done.patched = len(patches)
         kept = {one.id for one in objects}
         surplus = {
@@ -171,6 +172,13 @@ class LiveIndex:
         }
         done.surplus = await self.table.delete(surplus)
         return done
+
+    async def _patch(self, patches: Iterable[tuple[UUID, dict[str, Any]]], *, anyhow: bool) -> None:
+        """Change objects; ``anyhow``: those that seem to be so already are indexed once more."""
+        for identity, changes in patches:
+            if anyhow:
+                await self.table.patch(identity, unlike(changes))
+            await self.table.patch(identity, changes)
 
     def _differs(self, said: Statement, chunks: dict[int, Row], vectors: VectorSource) -> bool:
         first = chunks.get(0)
@@ -196,9 +204,9 @@ class LiveIndex:
         }
         units = [said.unit for said in self._concerned.values() if said.unit is not None]
         targets = {unit.supersedes for unit in units if unit.supersedes is not None}
-        passages = {_pid(said) for said in self._concerned.values()}
-        beside = {place for unit in units for step in (-1, 1) for place in _place(unit, step)}
-        around = beside | {place for unit in units for step in (-2, 0, 2) for place in _place(unit, step)}
+        passages = {passage_of(said) for said in self._concerned.values()}
+        beside = {place for unit in units for step in (-1, 1) for place in place_of(unit, step)}
+        around = beside | {place for unit in units for step in (-2, 0, 2) for place in place_of(unit, step)}
         wanted: set[Pair] = {("supersedes", unit_id) for unit_id in targets | set(moved)}
         wanted |= {("unit_id", unit_id) for unit_id in targets - want.keys()}
         wanted |= {("pid", pid) for pid in passages} | {("place", place) for place in around}
@@ -211,7 +219,7 @@ class LiveIndex:
         worded = {
             unit_id
             for unit_id, said in world.said.items()
-            if said.unit is not None and (world.pids[unit_id] in passages or beside.intersection(_place(said.unit)))
+            if said.unit is not None and (world.pids[unit_id] in passages or beside.intersection(place_of(said.unit)))
         }
         return world, _Affected(superseded=live | (targets & world.said.keys()), worded=live | worded)
 
@@ -247,31 +255,39 @@ class LiveIndex:
         assert unit is not None  # what is live has a body
         rows = [] if matrix is None else matrix.tolist()
         shared = (
-            _properties(said, unit, self._versions[unit.id]) | derived.superseded_properties() | {"chunks": len(rows)}
+            properties_of(said, unit, self._versions[unit.id]) | derived.superseded_properties() | {"chunks": len(rows)}
         )
         for chunk, vector in enumerate(rows or [None]):
-            identity = _object_id(self._tenant, unit.id, chunk)
+            identity = live_id(self._tenant, unit.id, chunk)
             own: dict[str, Any] = {"chunk": chunk, "slot": slot_of(identity)}
             if chunk == 0:
                 own |= derived.words_properties() | {"body": statement_body(said)}
             yield Stored(identity, {**shared, **own}, vector)
 
     def _patches(
-        self, row: Row | None, unit_id: str, derived: "_Derived", affected: "_Affected"
+        self, row: Row | None, unit_id: str, derived: "_Derived", affected: "_Affected", *, anyhow: bool
     ) -> Iterable[tuple[UUID, dict[str, Any]]]:
-        """Yield what has to be changed of a unit's objects."""
+        """Yield what has to be changed of a unit's objects; ``anyhow``: also what seems to be so already."""
         if row is None:
             return
         changes: dict[str, Any] = {}
-        if unit_id in affected.worded and row.words != (derived.words_digest, derived.leads):
+        if unit_id in affected.worded and (anyhow or row.words != (derived.words_digest, derived.leads)):
             changes |= derived.words_properties()
-        superseded = unit_id in affected.superseded and row.superseded != derived.superseded
+        superseded = unit_id in affected.superseded and (anyhow or row.superseded != derived.superseded)
         if superseded:
             changes |= derived.superseded_properties()
         if changes:
             yield row.id, changes
         for chunk in range(1, row.chunks if superseded else 1):
-            yield _object_id(self._tenant, unit_id, chunk), derived.superseded_properties()
+            yield live_id(self._tenant, unit_id, chunk), derived.superseded_properties()
+
+
+@dataclass(frozen=True)
+class Doubted:
+    """Units of a write that was cut short, and all that was ever said of them: their objects may say any of it."""
+
+    units: frozenset[str]
+    said: tuple[Statement, ...]
 
 
 @dataclass(frozen=True)
@@ -305,77 +321,3 @@ class _Derived:
 def _successor(said: Statement) -> Successor:
     assert said.unit is not None  # what is live has a body
     return Successor(said.unit_id, said.unit.scope, held(said.unit, said.recorded_at).start, said.unit.supersedes)
-
-
-def _place(unit: Unit, step: int = 0) -> tuple[str, ...]:
-    """Return the place of a turn, or of the one so many steps on; nothing for what is no turn. Ids hold no white space."""
-    if unit.turn is None:
-        return ()
-    return (f"{unit.scope.key} {unit.session_id} {unit.turn + step}",)
-
-
-def pairs_of(unit: Unit, content_key: str | None) -> Iterable[Pair]:
-    """Yield what finds a unit's objects and those that it has to do with: what either supersedes, equal texts, turns around."""
-    yield "unit_id", unit.id
-    yield "supersedes", unit.id
-    if unit.supersedes is not None:
-        yield "supersedes", unit.supersedes
-        yield "unit_id", unit.supersedes
-    yield "pid", passage_id(passage_key(unit, content_key or ""))
-    for step in range(-2, 3):
-        yield from (("place", place) for place in _place(unit, step))
-
-
-def _pid(said: Statement) -> int:
-    assert said.unit is not None  # what is live has a body
-    return passage_id(passage_key(said.unit, said.content_key or ""))
-
-
-def _object_id(tenant: str, unit_id: str, chunk: int) -> UUID:
-    return object_id("live", tenant, unit_id, chunk)
-
-
-def _row(one: Stored) -> Row:
-    said = one.properties
-    since = int(said["superseded_from"])
-    return Row(
-        id=one.id,
-        unit_id=said["unit_id"],
-        version=said["version"],
-        chunk=int(said["chunk"]),
-        chunks=int(said["chunks"]),
-        superseded=(None if since == UNKNOWN_FUTURE else since, said["superseded_by"] or None),
-        words=(said["words_digest"] or "", bool(said["leads"])),
-        found_by=frozenset(
-            (name, int(said[name]) if name == "pid" else said[name])
-            for name in ("unit_id", "document_id", "supersedes", "pid", "place")
-            if said[name] not in {"", None}
-        ),
-    )
-
-
-def _properties(said: Statement, unit: Unit, version: str) -> dict[str, Any]:
-    """Return what is filtered by, the same on every chunk."""
-    times = held(unit, said.recorded_at)
-    keys = found_by(unit, said.mentions)
-    return {
-        "unit_id": unit.id,
-        "version": version,
-        "document_id": unit.document_id or "",
-        "scope": unit.scope.key,
-        "type": unit.type.value,
-        "sensitivity": unit.sensitivity.value if unit.sensitivity else "",
-        "source": said.rank.source,
-        "supersedes": unit.supersedes or "",
-        "place": "".join(_place(unit)),
-        "subjects": [key for key, is_subject in keys.items() if is_subject],
-        "keys": list(keys),
-        "pid": _pid(said),
-        "revision": said.rank.revision,
-        "begins": UNKNOWN_PAST if times.begins is None else times.begins,
-        "ends": UNKNOWN_FUTURE if times.ends is None else times.ends,
-        "occurred_start": UNKNOWN_PAST if times.occurred_start is None else times.occurred_start,
-        "occurred_end": UNKNOWN_PAST if times.occurred_end is None else times.occurred_end,
-        "recorded": times.recorded,
-        "moment": times.moment,
-    }

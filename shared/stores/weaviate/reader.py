@@ -8,6 +8,7 @@ from shared.stores.weaviate.client import Client
 from shared.stores.weaviate.models import read_models
 from shared.stores.weaviate.schema import PREFIX, record_collection, unit_collection
 from shared.stores.weaviate.search import TermCounts
+from shared.stores.weaviate.sharing import CrowdedKeys
 from shared.stores.weaviate.snapshot import WeaviateSnapshot
 from shared.stores.weaviate.table import Table
 
@@ -32,11 +33,15 @@ class WeaviateReader:
         self._clock = clock or SystemClock()
         self._prefix = prefix
         self._counts = TermCounts(self._clock)
+        self._crowded = CrowdedKeys()
 
     @asynccontextmanager
     async def snapshot(self, tenant: str) -> AsyncIterator[WeaviateSnapshot]:
         """Open a view of a tenant; see `WeaviateSnapshot` for how consistent it is."""
-        async with open_snapshot(self._client, self._prefix, tenant, self._clock, self._counts) as snapshot:
+        opened = open_snapshot(
+            self._client, self._prefix, tenant, self._clock, counts=self._counts, crowded=self._crowded
+        )
+        async with opened as snapshot:
             yield snapshot
 
     async def tenants(self) -> list[str]:
@@ -54,7 +59,13 @@ class WeaviateReader:
 
 @asynccontextmanager
 async def open_snapshot(
-    client: Client, prefix: str, tenant: str, clock: Clock, counts: TermCounts | None = None
+    client: Client,
+    prefix: str,
+    tenant: str,
+    clock: Clock,
+    *,
+    counts: TermCounts | None = None,
+    crowded: CrowdedKeys | None = None,
 ) -> AsyncIterator[WeaviateSnapshot]:
     """Open a view with the model that is active now."""
     models = await read_models(client, prefix, tenant)
@@ -65,4 +76,5 @@ async def open_snapshot(
         models=models,
         now=clock.now(),
         counts=counts or TermCounts(clock),
+        crowded=crowded or CrowdedKeys(),
     )

@@ -34,16 +34,25 @@ STATEMENT, COMPLETION, DOCUMENT = "statement", "completion", "document"
 ENTITY, RELATION, VERSION = "entity", "relation", "version"
 EVENT, WATERMARK, JOB, CONTRADICTION, MODEL, SCOPE = "event", "watermark", "job", "contradiction", "model", "scope"
 
-STANDING, PAST, NAME_ONLY = 0, 1, 2
-"""Values of ``past``. Of what only the name is kept, a redelivery could otherwise pass for news."""
+STANDING, PAST, NAME_ONLY, MENDING = 0, 1, 2, 3
+"""Values of ``past``. Of what only the name is kept, a redelivery could otherwise pass for news. MENDING: for a moment."""
+
+STAMPS = 2**24
+"""Numbers that a vector holds exactly."""
 
 NAMES = ("kind", "keys", "text", "models", "past", "number", "body")
 """Properties of a record, its vectors apart: they are large and seldom needed."""
+WHOLE = (*NAMES, "stamp")
+"""What is read of a record that is written again."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """One record. ``text``: the content key of a statement; ``models``: those whose vectors it holds in ``vectors``."""
+    """One record. ``text``: the content key of a statement; ``models``: those whose vectors it holds in ``vectors``.
+
+    ``stamp``: its vector, by which nothing is searched. With another one than before an object is indexed anew, with the same
+    one it stays findable through a change (table.py).
+    """
 
     id: uuid.UUID
     kind: str
@@ -54,6 +63,7 @@ class Record:
     past: int = STANDING
     models: tuple[str, ...] = ()
     vectors: str = ""
+    stamp: int | None = None
 
     def stored(self) -> Stored:
         """Return it as an object to write."""
@@ -69,8 +79,14 @@ class Record:
                 "slot": slot_of(self.id),
                 "body": self.body,
                 "vectors": self.vectors,
+                "stamp": self.stamp,
             },
+            None if self.stamp is None else (float(self.stamp),),
         )
+
+    def stamped(self) -> "Record":
+        """Return it with a stamp that it has not had before, to be indexed in full."""
+        return replace(self, stamp=uuid.uuid4().int % STAMPS)
 
     def with_vectors(self, vectors: Mapping[str, Vectors]) -> "Record":
         """Return it with the vectors of each model, or with none."""
@@ -82,7 +98,7 @@ class Record:
 
 
 def record_of(found: Stored) -> Record:
-    """Read an object with the properties `NAMES`."""
+    """Read an object with the properties `NAMES` or `WHOLE`."""
     said = found.properties
     return Record(
         id=found.id,
@@ -93,6 +109,7 @@ def record_of(found: Stored) -> Record:
         text=said["text"] or "",
         past=int(said["past"] or 0),
         models=tuple(said["models"] or ()),
+        stamp=None if said.get("stamp") is None else int(said["stamp"]),
     )
 
 
@@ -298,11 +315,16 @@ def watermark_from(record: Record) -> tuple[tuple[str, str, int], int]:
     return (said["stage"], said["topic"], said["partition"]), record.number
 
 
+JOB_OVER = "job-over"
+"""A key of every job that is over."""
+
+
 def job_record(tenant: str, job: Job) -> Record:
     """Write a background job's state, in place of its older one; of one that is over there is a record of its own."""
     body = job.model_dump_json(exclude_none=True)
     identity = job_id(tenant, job.id, finished=job.finished)
-    return Record(identity, JOB, (f"job:{job.id}",), body, number=micros(job.requested_at))
+    keys = (f"job:{job.id}", JOB_OVER) if job.finished else (f"job:{job.id}",)
+    return Record(identity, JOB, keys, body, number=micros(job.requested_at))
 
 
 def job_id(tenant: str, name: str, *, finished: bool) -> uuid.UUID:

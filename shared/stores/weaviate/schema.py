@@ -54,6 +54,7 @@ RECORD = {
     "slot": Index.RANGE,
     "body": Index.NONE,
     "vectors": Index.NONE,
+    "stamp": Index.AMOUNT,
 }
 
 UNIT = {

@@ -16,6 +16,7 @@ from schemas.entities import ORGANISATIONAL, EntityDeclaration, RelationDeclarat
 from schemas.units import ScopeLevel
 from shared.embedder import Vector, Vectors
 from shared.errors import InvalidInput
+from shared.known_units import known_unit
 from shared.memberships import LEVELS, MAX_DEPTH, walk
 from shared.store import (
     STORED,
@@ -37,11 +38,11 @@ from shared.stores.weaviate.about import about
 from shared.stores.weaviate.conditions import Condition, above, every, is_, one_of, true
 from shared.stores.weaviate.contradictions import Listed
 from shared.stores.weaviate.filters import passing
-from shared.stores.weaviate.known_units import known_unit, stored_units
+from shared.stores.weaviate.known_units import stored_units
 from shared.stores.weaviate.live import FIRST_CHUNK
 from shared.stores.weaviate.models import Models
 from shared.stores.weaviate.records import DOCUMENT, ENTITY, JOB, PAST, RELATION, SCOPE, STATEMENT, WATERMARK
-from shared.stores.weaviate.sharing import Sharing
+from shared.stores.weaviate.sharing import CrowdedKeys, Sharing
 from shared.stores.weaviate.table import Table
 from shared.stores.weaviate.together import both, together
 from shared.vector_models import KnownModel
@@ -59,11 +60,12 @@ class WeaviateSnapshot:
         models: Models,
         now: datetime,
         counts: search.TermCounts,
+        crowded: CrowdedKeys,
     ) -> None:
         self._records = kept
         self._tables = live
         self._live = live.get(models.active or "")
-        self._sharing = None if self._live is None else Sharing(self._live)
+        self._sharing = None if self._live is None else Sharing(self._live, tenant, crowded)
         self._tenant = tenant
         self._models = models
         self._now = now
@@ -163,11 +165,11 @@ class WeaviateSnapshot:
             for key, scores in named.items()
         }
 
-    async def sharing(self, keys: Collection[str], limit: int) -> list[UnitVersion]:
-        """Return the newest units of any key."""
-        if self._sharing is None or not keys or limit < 1:
-            return []
-        return await self._sharing.newest(keys, limit)
+    async def sharing(self, wanted: Sequence[Collection[str]], limit: int) -> list[list[UnitVersion]]:
+        """Return, for each set of keys, the newest units of any."""
+        if self._sharing is None or limit < 1:
+            return [[] for _ in wanted]
+        return await self._sharing.newest(wanted, limit)
 
     async def latest(self, where: SearchFilter, limit: int, *, oldest_first: bool = False) -> list[PassageHit]:
         """Return passages by time."""

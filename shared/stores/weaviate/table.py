@@ -1,11 +1,18 @@
 """A tenant's objects in one collection: reads page by page, and writes that are checked.
 
 Reads of a tenant or a collection that is not there (yet) find nothing.
+
+A Weaviate that is killed within a write may keep the object without some of its indexes, or the other way round: each of
+them has a log of its own. Then no filter finds it, although it is there; and of what is written again only the difference is
+indexed, as long as the vector is the same. So whoever repeats a write has all of it indexed anew (`Table.rewrite`, and the
+stamp of a record), but only where the repetition would be repeated: a kill in between hides the object from filters. A delete
+that failed is repeated by id, which needs no index.
 """
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -53,15 +60,17 @@ class Table:
     def __init__(self, client: Client, collection: str, tenant: str) -> None:
         self._client = client
         self._handle = client.handle(collection, tenant)
+        self._half_deleted = client.half_deleted[collection, tenant]
 
     async def put(self, objects: Sequence[Stored]) -> None:
         """Write objects, each in place of what has its id. Raises StoreUnavailable where any was refused."""
-        for batch in _batches(objects):
+        await self._finish_deletes()
+        for batch in (*_batches(objects), *_batches(_last_searched(objects))):
             data = [
                 DataObject(
                     uuid=one.id,
                     # an empty text would be a term of the index like any other
-                    properties={name: value for name, value in one.properties.items() if value not in ("", [])},
+                    properties={name: value for name, value in one.properties.items() if value not in ("", [], None)},
                     vector=None if one.vector is None else list(one.vector),
                 )
                 for one in batch
@@ -70,6 +79,21 @@ class Table:
             if done.has_errors:
                 first = next(iter(done.errors.values())).message
                 raise StoreUnavailable(f"Weaviate refused {len(done.errors)} of {len(batch)} objects: {first}")
+
+    async def rewrite(self, objects: Sequence[Stored]) -> None:
+        """Write objects so that each is indexed in full, whatever is there of it.
+
+        With another vector than before all its indexes are made anew: so each is written without its own first.
+        """
+        bare = [replace(one, vector=None) for one in objects if one.vector is not None]
+        await self.delete_unfound([one.id for one in objects if one.vector is None])
+        await self.put(bare)
+        await self.put(objects)
+
+    async def put_unfound(self, objects: Sequence[Stored]) -> None:
+        """Write objects that no filter found, and that may be there all the same."""
+        await self.delete_unfound([one.id for one in objects])
+        await self.put(objects)
 
     async def patch(self, object_id: UUID, properties: dict[str, Any]) -> None:
         """Change some properties of an object. One that went since it was read stays away: a further look tells."""
@@ -86,7 +110,26 @@ class Table:
 
         Weaviate takes an unknown id for deleted: the count is of what matched, and afterwards none may match.
         """
-        return sum([await self.delete_where(among(some)) for some in _slices(sorted(ids))])
+        await self._finish_deletes()
+        try:
+            return sum([await self.delete_where(among(some)) for some in _slices(sorted(ids))])
+        except (StoreUnavailable, asyncio.CancelledError):
+            self._half_deleted.update(ids)
+            raise
+
+    async def delete_unfound(self, ids: Collection[UUID]) -> None:
+        """Delete objects that may be there although no filter finds them."""
+        await together(partial(self._delete_one, identity) for identity in sorted(ids))
+
+    async def _finish_deletes(self) -> None:
+        """Delete what an earlier delete may have left, before anything of the same id is written."""
+        waiting = sorted(self._half_deleted)
+        await self.delete_unfound(waiting)
+        self._half_deleted.difference_update(waiting)
+
+    async def _delete_one(self, identity: UUID) -> None:
+        with contextlib.suppress(Absent):
+            await self._client.within(lambda: self._handle.data.delete_by_id(identity), self._client.write_s)
 
     async def delete_where(self, where: Condition) -> int:
         """Delete what meets a condition until nothing does; return how many objects that were."""
@@ -141,9 +184,11 @@ class Table:
         pages = await together(partial(self.fetch, condition, names) for condition in conditions)
         return list({one.id: one for page in pages for one in page}.values())
 
-    async def by_ids(self, ids: Collection[UUID], names: Sequence[str]) -> list[Stored]:
+    async def by_ids(self, ids: Collection[UUID], names: Sequence[str], *, vectors: bool = False) -> list[Stored]:
         """Return the objects among the ids."""
-        pages = await together(partial(self.page, among(some), names, limit=len(some)) for some in _slices(sorted(ids)))
+        pages = await together(
+            partial(self.page, among(some), names, limit=len(some), vectors=vectors) for some in _slices(sorted(ids))
+        )
         return [one for page in pages for one in page]
 
     async def page(
@@ -221,6 +266,15 @@ class Table:
         with contextlib.suppress(Absent):
             return await self._client.within(call, self._client.answer_s)
         return None
+
+
+def _last_searched(objects: Sequence[Stored]) -> list[Stored]:
+    """Return the last object whose vector is searched, to be written twice.
+
+    Weaviate (1.35) writes the log of the vector index out before the vectors of a batch are in it: killed after it has
+    answered, it has the objects and finds none of them by nearness. A further batch, even of what is known, writes it out.
+    """
+    return [one for one in objects if one.vector is not None and len(one.vector) > 1][-1:]
 
 
 def _objects(answer: Any, score: Callable[[Any], float] | None = None) -> list[Stored]:

@@ -1,6 +1,8 @@
 """Where the vectors of statements come from: the batch at hand, or their records."""
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from uuid import UUID
 
 import numpy as np
 
@@ -57,21 +59,27 @@ class VectorSource:
                 found[absent[str(one.id)].unit_id] = kept[model]
         return found
 
-    async def filled(self, wanted: Iterable[Record]) -> list[Record]:
-        """Return the records that must be written, with their vectors: what is new, and what is not as it should be."""
+    async def filled(self, wanted: Iterable[Record], begun: Collection[UUID] = ()) -> list[Record]:
+        """Return the records that must be written, with their vectors: what is new, and what is not as it should be.
+
+        ``begun``: records whose write may have been cut short. Where there are any, all are written once more.
+        """
         changed: list[Record] = []
         merged: dict[str, Record] = {}
-        for record in wanted:
+        for each in wanted:
+            is_known = each.id in self._held and each.id not in begun
+            record = replace(each, stamp=self._held[each.id].stamp) if is_known else each.stamped()
             held, fresh = self._held.get(record.id), self._fresh_of(record)
             if held is None or (held.past != record.past and not held.models):
                 changed.append(record.with_vectors(fresh))
             elif record.past not in {held.past, STANDING}:
                 changed.append(record.with_vectors({}))  # what is past needs none
-            elif held.body != record.body or (fresh and (self._replacing or fresh.keys() - set(held.models))):
+            elif begun or held.body != record.body or (fresh and (self._replacing or fresh.keys() - set(held.models))):
                 merged[str(record.id)] = record
-        for one in await self._table.by_ids([record.id for record in merged.values()], ["vectors"]):
-            record = merged[str(one.id)]
-            kept, fresh = records.vectors_of(one.properties["vectors"]), self._fresh_of(record)
+        found = await self._table.by_ids([record.id for record in merged.values()], ["vectors"])
+        there = {str(one.id): records.vectors_of(one.properties["vectors"]) for one in found}
+        for name, record in merged.items():
+            kept, fresh = there.get(name, {}), self._fresh_of(record)
             changed.append(record.with_vectors(kept | fresh if self._replacing else fresh | kept))
         return changed
 

@@ -10,6 +10,7 @@ from uuid import UUID
 from schemas.commands import Job
 from schemas.graph import Contribution
 from schemas.positions import Position
+from shared import jobs_kept
 from shared.clock import Clock
 from shared.embedder import Vectors
 from shared.errors import InvalidInput, UnknownThing
@@ -19,6 +20,7 @@ from shared.store import (
     Applied,
     Effect,
     FoundContradiction,
+    KnownEvent,
     Resolved,
     Resolving,
     StoredContradiction,
@@ -28,7 +30,7 @@ from shared.stores.weaviate import records, scan
 from shared.stores.weaviate.client import Client
 from shared.stores.weaviate.commit import Commit, Memory
 from shared.stores.weaviate.conditions import above, every, is_, without
-from shared.stores.weaviate.fragment import Touched, touched_by
+from shared.stores.weaviate.fragment import Touched, begun, touched_by
 from shared.stores.weaviate.live import LiveIndex
 from shared.stores.weaviate.models import Models, read_models, write_models
 from shared.stores.weaviate.reader import open_snapshot
@@ -86,6 +88,7 @@ class WeaviateWriter:
         touched = touched_by(effects)
         async with self._turns[tenant]:
             due = self._due(tenant)
+            touched.late = due - touched.units
             touched.units |= due
             touched.again |= due
             commit = await self._commit(tenant)
@@ -97,15 +100,14 @@ class WeaviateWriter:
                     fragment = await commit.load(touched)
             state = fragment.state
             state.vectors = fragment.models.state()
+            unfinished = begun(fragment, effects)
             before = dict(state.events)
             applied = await MemoryStore(self._clock, [state]).apply(tenant, effects)
             if state.vectors.dims != fragment.models.dims:
                 fragment.models = Models(state.vectors.active, dict(state.vectors.dims))
                 await write_models(self._client, self._prefix, tenant, fragment.models)
-            await commit.write(touched, fragment, state.vectors.texts)
-            news = [known for key, known in state.events.items() if before.get(key) is not known]
-            ledger = [records.event_record(tenant, known).stored() for known in news]
-            await both(partial(self._records(tenant).put, ledger), partial(self._forget_marks, tenant))
+            await commit.write(touched, fragment, state.vectors.texts, begun=unfinished)
+            await self._note(tenant, [known for key, known in state.events.items() if before.get(key) is not known])
             await self._move(tenant, state.watermarks)
             later = self._clock.monotonic() + LATE_S
             self._late[tenant].extend((later, unit_id) for one in applied for unit_id in one.receipt.before)
@@ -217,7 +219,7 @@ class WeaviateWriter:
             return resolved
 
     async def save_job(self, tenant: str, job: Job) -> None:
-        """Keep a background job's state; one that is over stays as it ended."""
+        """Keep a background job's state; one that is over stays as it ended, and those beyond what is kept go."""
         await self._commit(tenant)
         table = self._records(tenant)
         going, over = (records.job_id(tenant, job.id, finished=finished) for finished in (False, True))
@@ -226,6 +228,11 @@ class WeaviateWriter:
         await table.put([records.job_record(tenant, job).stored()])
         if job.finished:
             await table.delete([going])
+            is_over = is_("keys", records.JOB_OVER)
+            excess = await table.count(is_over) - jobs_kept.KEPT
+            if excess > 0:
+                oldest = await table.page(is_over, ["kind"], limit=excess, order=[("number", True)])
+                await table.delete([one.id for one in oldest])
 
     async def contributions(self, tenant: str) -> list[Contribution]:
         """Return everything the tenant contributes to the graph now."""
@@ -254,6 +261,11 @@ class WeaviateWriter:
             self._ready = True
         return Commit(self._client, self._prefix, self._records(tenant), tenant, self._memory[tenant])
 
+    async def _note(self, tenant: str, news: Sequence[KnownEvent]) -> None:
+        """Enter into the ledger what was done with events: from now on they count as handled."""
+        ledger = [records.event_record(tenant, known).stamped().stored() for known in news]
+        await both(partial(self._records(tenant).put, ledger), partial(self._forget_marks, tenant))
+
     def _due(self, tenant: str) -> set[str]:
         """Return units that were replaced or withdrawn a while ago: they are looked at once more with the next batch."""
         late, now = self._late[tenant], self._clock.monotonic()
@@ -278,7 +290,8 @@ class WeaviateWriter:
             lower = [one.id for one in found for key, number in [records.watermark_from(one)] if number < marks[key]]
             self._passed[tenant].update(lower)
         higher = {key: number for key, number in wanted.items() if number > marks.get(key, -1)}
-        await table.put([records.watermark_record(tenant, *key, number).stored() for key, number in higher.items()])
+        moved = [records.watermark_record(tenant, *key, number) for key, number in higher.items()]
+        await table.put([record.stamped().stored() for record in moved])
         self._passed[tenant].update(
             records.watermark_record(tenant, *key, marks[key]).id for key in higher if key in marks
         )
@@ -312,7 +325,7 @@ class WeaviateWriter:
             records.contradiction_record(tenant, pair, min(before.get((pair.id, pair.revisions), recorded), recorded))
             for pair in found
         ]
-        await table.put([record.stored() for record in kept])
+        await table.put([record.stamped().stored() for record in kept])
         standing: set[str] = set()
         if keep_standing and known:
             async with open_snapshot(self._client, self._prefix, tenant, self._clock) as snapshot:
@@ -325,7 +338,7 @@ class WeaviateWriter:
         """Take a model's vectors out of some statements; the index goes with the last."""
         table = self._records(tenant)
         found = await table.page(
-            every(is_("kind", STATEMENT), is_("models", model)), (*records.NAMES, "vectors"), limit=limit
+            every(is_("kind", STATEMENT), is_("models", model)), (*records.WHOLE, "vectors"), limit=limit
         )
         if not found:
             await LiveIndex(self._client, self._prefix, tenant, model).table.delete_where(above("chunk", -1))
