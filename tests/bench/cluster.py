@@ -24,7 +24,7 @@ from tests.bench.cluster_members import Members, running, settings_of
 from tests.bench.figures import Report, percentiles
 from tests.bench.measuring import WARM, ask_all, difference, feeding, first_event, histogram, ingest_rate, watch
 from tests.bench.population import PARTITIONS, Words
-from tests.chaos.worlds import Servers, serving
+from tests.chaos.servers import Servers, serving
 
 SIZES = "20000,100000"
 ASK_RATE = 5  # questions a second beside the feed

@@ -16,7 +16,7 @@ from compose.native.installing import end_of
 from compose.native.ports import free_ports
 from shared.errors import NotReady
 from shared.settings import Settings
-from tests.chaos.worlds import Servers
+from tests.chaos.servers import Servers
 
 READY_S = 180.0  # 5 to 15 s on an idle machine; the replicas read the whole graph topic
 LOOK_EVERY_S = 0.1

@@ -1,22 +1,35 @@
 """What must hold when everything is handled: against the plan, against an undisturbed run, and within the store itself."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
+from schemas.commands import Selection
 from schemas.graph import Contribution
 from shared.clock import SystemClock
+from shared.embedders.hashed import HashedEmbedder
 from shared.fingerprints import PARTS
 from shared.settings import Settings
+from shared.store import SearchFilter, Snapshot
 from shared.stores.opening import open_reader, open_writer
+from shared.text import query_terms
 from tests.chaos.plan import TENANTS, Plan
 
 SHOWN = 10  # of one kind of difference
+AMONG = 20  # best hits among which a unit must be that is searched for with its own text
+AT_ONCE = 8
+EVERYTHING = 10_000  # units of a tenant
 
 
 @dataclass(frozen=True)
 class State:
-    """What a store knows. ``corroborations``: by tenant and live unit; ``outcomes``: by tenant and (source, id)."""
+    """What a store knows. ``corroborations``: by tenant and live unit; ``events``: by tenant, each (source, id).
+
+    ``unit_counts``: units that a filter finds, one by one; ``said_counts``: what the store says that there are.
+    ``unfound``: by tenant, what a search should find of the plan's units and does not.
+    """
 
     fingerprints: Mapping[str, Mapping[str, Mapping[str, str]]]
     digests: Mapping[str, Mapping[str, str]]
@@ -25,6 +38,8 @@ class State:
     contributions: Mapping[str, Mapping[str, Contribution]]
     events: Mapping[str, set[tuple[str, str]]]
     unit_counts: Mapping[str, int]
+    said_counts: Mapping[str, int]
+    unfound: Mapping[str, list[str]]
 
 
 @dataclass
@@ -52,7 +67,7 @@ async def read_state(settings: Settings, plan: Plan) -> State:
     texts: dict[str, dict[str, str]] = {}
     corroborations: dict[str, dict[str, int]] = {}
     events: dict[str, set[tuple[str, str]]] = {tenant: set() for tenant in TENANTS}
-    counts = {}
+    counts, said_counts, unfound = {}, {}, {}
     try:
         for tenant in TENANTS:
             prints[tenant] = {part: await writer.fingerprints(tenant, part) for part in PARTS}
@@ -62,18 +77,45 @@ async def read_state(settings: Settings, plan: Plan) -> State:
                 units = await snapshot.units({*plan.live[tenant], *plan.gone[tenant]})
                 texts[tenant] = {unit_id: one.known.unit.text for unit_id, one in units.items()}
                 corroborations[tenant] = {unit_id: one.known.state.corroborations for unit_id, one in units.items()}
-                counts[tenant] = (await snapshot.counts()).units
+                everything = await snapshot.select(Selection(), "", EVERYTHING)
+                counts[tenant], said_counts[tenant] = len(everything), (await snapshot.counts()).units
+                unfound[tenant] = await _unfound(snapshot, plan.live[tenant], clock.now())
                 for event in plan.events():
                     if event.tenant == tenant and await snapshot.events(event.id, event.source):
                         events[tenant].add((event.source, event.id))
     finally:
         await reader.close()
         await writer.close()
-    return State(prints, digests, texts, corroborations, contributions, events, counts)
+    return State(prints, digests, texts, corroborations, contributions, events, counts, said_counts, unfound)
 
 
-def judge(plan: Plan, state: State, calm: State) -> Verdict:
-    """Compare a state with the plan, and with that of an undisturbed run."""
+async def _unfound(snapshot: Snapshot, live: Mapping[str, str], now: datetime) -> list[str]:
+    """Search for each unit by its words and by its vector: what is there may yet be missing from an index."""
+    embedder = HashedEmbedder()
+    where = SearchFilter(frozenset(one.scope for one in await snapshot.memberships(None)), now)
+
+    async def lacking(unit_id: str, text: str) -> list[str]:
+        words = await snapshot.keyword(query_terms(text), where, AMONG)
+        near = await snapshot.vector(await embedder.embed_query(text), where, AMONG)
+        found = {"words": words, "vector": near}
+        return [
+            f"unit {unit_id} is not found by its {arm}"
+            for arm, hits in found.items()
+            if not any(unit_id in hit.unit_ids for hit in hits)
+        ]
+
+    units, missing = sorted(live.items()), []
+    for start in range(0, len(units), AT_ONCE):
+        some = await asyncio.gather(*(lacking(*one) for one in units[start : start + AT_ONCE]))
+        missing += [what for one in some for what in one]
+    return missing
+
+
+def judge(plan: Plan, state: State, calm: State, *, store_killed: bool = False) -> Verdict:
+    """Compare a state with the plan, and with that of an undisturbed run.
+
+    ``store_killed``: Weaviate was, and may count entries of its indexes to which it has no object any more.
+    """
     verdict = Verdict()
     for event in plan.events():
         if (event.source, event.id) not in state.events[event.tenant]:
@@ -83,11 +125,14 @@ def judge(plan: Plan, state: State, calm: State) -> Verdict:
             found = state.texts[tenant].get(unit_id)
             if found != text:
                 verdict.lost.append(f"unit {tenant} {unit_id} says {found!r} and not {text!r}")
+        verdict.lost += [f"{tenant}: {what}" for what in state.unfound.get(tenant, ())]
         verdict.doubled += [
             f"unit {tenant} {one} is there" for one in sorted(plan.gone[tenant] & set(state.texts[tenant]))
         ]
         if state.unit_counts[tenant] != len(plan.live[tenant]):
             verdict.doubled.append(f"{tenant} has {state.unit_counts[tenant]} units and not {len(plan.live[tenant])}")
+        if not store_killed and state.said_counts[tenant] != len(plan.live[tenant]):
+            verdict.others.append(f"{tenant} is said to have {state.said_counts[tenant]} units")
         for unit_id, count in calm.corroborations[tenant].items():
             if state.corroborations[tenant].get(unit_id, count) != count:
                 found = state.corroborations[tenant][unit_id]

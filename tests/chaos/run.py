@@ -11,13 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from tests.chaos.asking import Asker, differing_answers
 from tests.chaos.checks import Verdict, judge, judge_graph, judge_letters, read_state
 from tests.chaos.plan import Plan, draw
 from tests.chaos.schedule import Act, Burst, Kind, draw_schedule
-from tests.chaos.worlds import EmbeddedWorld, KafkaWorld, Servers, serving
+from tests.chaos.servers import Servers, serving
+from tests.chaos.worlds import EmbeddedWorld, KafkaWorld
 
 Broker = Literal["embedded", "kafka"]
 LEAST, MOST = 2, 4  # members
+REPLICAS = 2  # query processes, where any are asked
 PATIENCE_S = 15.0  # for progress between two bursts: a group needs up to 10 s to notice a member's death
 FROZEN_S = (11.0, 14.0)  # longer than a session of 10 s: the group goes on without it, and it does not know
 LOOK_S = 0.5
@@ -60,6 +63,8 @@ class Result:
     drain_s: float
     members: int
     lag: dict[str, int] = field(default_factory=dict)
+    asked: Counter[str] = field(default_factory=Counter)
+    counted_too_many: int = 0
 
     @property
     def well(self) -> bool:
@@ -83,8 +88,10 @@ class Result:
             ("dead letters", "as planned" if not verdict.letters else f"{len(verdict.letters)} wrong"),
             ("graph topic equals store", "yes" if not verdict.graph else f"{len(verdict.graph)} differ"),
             ("lag at the end", sum(self.lag.values())),
+            ("units that the store counts too many", self.counted_too_many),
+            *((f"answers: {kind}", count) for kind, count in sorted(self.asked.items())),
         ]
-        lines = [f"{name:<32} {value}" for name, value in rows]
+        lines = [f"{name:<38} {value}" for name, value in rows]
         return "\n".join([*lines, *(f"  {what}" for what in verdict.wrong[:40])])
 
 
@@ -94,13 +101,16 @@ Told = Callable[[str], None]
 async def run(options: Options, folder: Path, tell: Told = lambda _: None) -> Result:
     """Do a run in an empty folder. Raises TimeoutError at the deadline; no process outlives it."""
     plan = draw(options.seed, options.events)
-    schedule = draw_schedule(options.seed, options.kills, kafka=options.broker == "kafka", freezes=options.freezes)
+    schedule = draw_schedule(
+        options.seed, options.kills, kafka=options.broker == "kafka", weaviate=options.weaviate, freezes=options.freezes
+    )
     async with asyncio.timeout(options.minutes * 60), AsyncExitStack() as stack:
         servers = None
         if options.broker == "kafka":
             servers = await stack.enter_async_context(serving(folder, weaviate=options.weaviate))
-        twin = _calm(options, servers, folder / "calm", plan, tell)
-        struck = _struck(options, servers, folder / "struck", plan, schedule, tell)
+        has_topics = asyncio.Event()
+        twin = _calm(options, servers, folder / "calm", plan, tell, has_topics)
+        struck = _struck(options, servers, folder / "struck", plan, schedule, tell, has_topics)
         if options.beside:
             async with asyncio.TaskGroup() as tasks:
                 first, second = tasks.create_task(twin), tasks.create_task(struck)
@@ -114,17 +124,19 @@ async def run(options: Options, folder: Path, tell: Told = lambda _: None) -> Re
             result = await struck
         state, found = result
         found.calm_s = calm_s
-        verdict = judge(plan, state, calm)
+        verdict = judge(plan, state, calm, store_killed=found.done[Kind.STORE] > 0)
+        found.counted_too_many = sum(state.said_counts.values()) - sum(state.unit_counts.values())
         for kind, wrong in vars(found.verdict).items():
             getattr(verdict, kind).extend(wrong)
         found.verdict = verdict
         return found
 
 
-async def _calm(options, servers, folder: Path, plan: Plan, tell: Told):
+async def _calm(options, servers, folder: Path, plan: Plan, tell: Told, has_topics: asyncio.Event):
     """Let one consumer handle everything, undisturbed."""
     began = time.monotonic()
     async with _world(options, servers, folder, "calm.", weaviate=False).opened() as world:
+        has_topics.set()
         await world.begin(1)
         for batch in plan.batches:
             await world.publish(batch)
@@ -137,32 +149,46 @@ async def _calm(options, servers, folder: Path, plan: Plan, tell: Told):
         return await read_state(world.settings, plan), took_s
 
 
-async def _struck(options, servers, folder: Path, plan: Plan, schedule: list[Burst], tell: Told):
+async def _struck(
+    options, servers, folder: Path, plan: Plan, schedule: list[Burst], tell: Told, may_strike: asyncio.Event
+):
+    """Let several consumers handle it while they and the servers are struck: not before the other run has its topics."""
     async with _world(options, servers, folder, "struck.", weaviate=options.weaviate).opened() as world:
         await world.begin(options.members)
+        asker = Asker(world, plan, options.seed) if options.weaviate else None
+        if asker is not None:
+            await world.replicas.start(REPLICAS)
+        await may_strike.wait()
         began = time.monotonic()
         chaos = Chaos(world, plan, options.patience_s, tell)
         async with asyncio.TaskGroup() as tasks:
+            asking = None if asker is None else tasks.create_task(asker.run())
             publishing = tasks.create_task(chaos.publish())
             await chaos.strike_all(schedule)
             await chaos.settle()
             await publishing
-        struck_s = time.monotonic() - began
-        tell("the last disturbance is over")
-        while len(world.members.awake) < LEAST:
-            await world.join()
-        await _until(world.drained)
-        drain_s = time.monotonic() - began - struck_s
+            struck_s = time.monotonic() - began
+            tell("the last disturbance is over")
+            while len(world.members.awake) < LEAST:
+                await world.join()
+            await _until(world.drained)
+            drain_s = time.monotonic() - began - struck_s
+            if asking is not None:
+                asking.cancel()
         lag, letters, told = await world.lag(), await world.letters(), await world.graph()
+        answers = [] if asker is None else [*asker.wrong, *await differing_answers(world.replicas, plan)]
         members = world.members
         count = members._number
         await members.end()
         state = await read_state(world.settings, plan)
         bad = [code for code in members.codes if code not in ORDERLY]
-        others = [*members.crashed, *(f"a member that was asked to end did so with {code}" for code in bad)]
+        others = [*answers, *members.crashed, *(f"a member that was asked to end did so with {code}" for code in bad)]
         verdict = Verdict(letters=judge_letters(plan, letters), graph=judge_graph(state, told), others=others)
         events = sum(1 for _ in plan.events())
-        return state, Result(options, events, plan.records, chaos.done, verdict, 0.0, struck_s, drain_s, count, lag)
+        asked = Counter() if asker is None else asker.answers
+        return state, Result(
+            options, events, plan.records, chaos.done, verdict, 0.0, struck_s, drain_s, count, lag, asked
+        )
 
 
 async def _until(condition: Callable[[], Awaitable[bool]]) -> None:
@@ -243,6 +269,10 @@ class Chaos:
                 await world.flush_cache()
             case Kind.CACHE:
                 self._put_off(world.strike_cache())
+            case Kind.STORE:
+                self._put_off(world.strike_store())
+            case Kind.REPLICA:
+                await world.replicas.strike(act.whom)
             case Kind.FREEZE:
                 self._put_off(self._freeze(self._chosen(act), act))
             case Kind.KILL:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 LONGEST_BURST = 5
+STRIKE_EVERY = 10  # kills of members for one of the store and one of a query process
 
 
 class Kind(StrEnum):
@@ -22,6 +23,8 @@ class Kind(StrEnum):
     BROKER = "broker killed and restarted"
     FLUSH = "cache flushed"
     CACHE = "cache killed and restarted"
+    STORE = "store killed and restarted"  # Weaviate
+    REPLICA = "query process killed and restarted"
 
 
 KILLS = frozenset({Kind.KILL, Kind.TERMINATE, Kind.LEADER})
@@ -48,10 +51,13 @@ class Burst:
     acts: tuple[Act, ...]
 
 
-def draw_schedule(seed: int, kills: int, *, kafka: bool, freezes: int | None = None) -> list[Burst]:
+def draw_schedule(
+    seed: int, kills: int, *, kafka: bool, weaviate: bool = False, freezes: int | None = None
+) -> list[Burst]:
     """Draw bursts with so many kills, and the other disturbances among them."""
     chance = random.Random(f"schedule {seed}")
     special = [Kind.FLUSH, Kind.CACHE, Kind.BROKER] if kafka else []
+    special += [Kind.STORE, Kind.REPLICA] * max(1, kills // STRIKE_EVERY) if weaviate else []
     special += [Kind.FREEZE] * (max(1, kills // 30) if freezes is None else freezes)
     chance.shuffle(special)
     bursts: list[list[Act]] = []

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,30 +14,23 @@ from redis.asyncio import Redis
 
 from compose.local.children import Child, Command, broker_command, listening
 from compose.local.supervisor import _environment
-from compose.native.kafka import KafkaPorts, KafkaServer, start_kafka
 from compose.native.ports import free_ports
-from compose.native.redis import RedisServer, start_redis
-from compose.native.weaviate import WeaviatePorts, WeaviateServer, start_weaviate
 from schemas.graph import Contribution
 from shared.clock import SystemClock
-from shared.errors import LogUnavailable
+from shared.errors import LogUnavailable, StoreUnavailable
 from shared.kafka import (
     BULK,
     COMMANDS,
     CONTRADICTIONS,
     DEAD_LETTERS,
     EMBEDDED,
-    EPOCH_KEY,
     EVENTS,
-    GRAPH,
     RESOLVED,
     STORED,
     Outgoing,
     Publisher,
-    follow,
 )
 from shared.kafka_admin import apply
-from shared.kafka_reading import PartitionReader
 from shared.letter_records import letter_of
 from shared.logs.journal import Journal
 from shared.partitioner import partition_of
@@ -49,6 +42,9 @@ from shared.stores.opening import open_reader
 from shared.topics import topic_name, wanted_topics
 from tests.chaos.members import Member, Members
 from tests.chaos.plan import TENANTS, Said
+from tests.chaos.replicas import Replicas
+from tests.chaos.servers import Servers
+from tests.chaos.topics import graph_of, records_of
 
 ROOT = Path(__file__).resolve().parents[2]
 READY_S = 90.0  # members, on a machine with other things to do
@@ -62,29 +58,6 @@ GROUPS = {
     "news": (STORED, CONTRADICTIONS),
     "commands": (COMMANDS,),
 }
-
-
-class Servers:
-    """The servers of the cluster set-up, which a run and its undisturbed twin share."""
-
-    def __init__(self, kafka: KafkaServer, redis: RedisServer, weaviate: WeaviateServer | None) -> None:
-        self.kafka = kafka
-        self.redis = redis
-        self.weaviate = weaviate
-
-
-@asynccontextmanager
-async def serving(folder: Path, *, weaviate: bool) -> AsyncIterator[Servers]:
-    """Run the servers; none is left behind."""
-    async with AsyncExitStack() as stack:
-        kafka = await start_kafka(folder / "kafka", KafkaPorts.free())
-        stack.push_async_callback(kafka.kill)
-        redis = await start_redis(folder / "redis", free_ports(1)[0])
-        stack.push_async_callback(redis.kill)
-        store = await start_weaviate(folder / "weaviate", WeaviatePorts.free()) if weaviate else None
-        if store is not None:
-            stack.push_async_callback(store.kill)
-        yield Servers(kafka, redis, store)
 
 
 class World:
@@ -149,6 +122,10 @@ class KafkaWorld(World):
         self.servers = servers
         self.bootstrap = servers.kafka.bootstrap
         self._publisher: Publisher | None = None
+        self._handled = 0
+        self._striking = asyncio.Lock()
+        self.store_away = False
+        self.replicas = Replicas(self.replica_command, folder)
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator["KafkaWorld"]:
@@ -158,6 +135,7 @@ class KafkaWorld(World):
         try:
             yield self
         finally:
+            await self.replicas.kill()
             await self._close()
             if self._publisher is not None:
                 await self._publisher.close(1.0)
@@ -165,6 +143,10 @@ class KafkaWorld(World):
     def command(self, leads: bool) -> Command:
         del leads
         return self._python("-m", "compose", "ingest")
+
+    def replica_command(self, port: int) -> Command:
+        """Return how to run a query process."""
+        return self._python("-m", "compose", "query", "--port", str(port))
 
     async def publish(self, batch: Sequence[Said]) -> None:
         """Publish as a producer that tries until all is acknowledged."""
@@ -187,12 +169,14 @@ class KafkaWorld(World):
                 return
 
     async def handled(self) -> int:
-        """Return how many records are through the store stage."""
+        """Return how many records are through the store stage; while the store is away, how many were when last asked."""
         best: dict[tuple[str, int], int] = {}
-        for marks in (await self.watermarks(KEPT)).values():
-            for place, number in marks.items():
-                best[place] = max(best.get(place, 0), number + 1)
-        return sum(best.values())
+        with contextlib.suppress(StoreUnavailable):
+            for marks in (await self.watermarks(KEPT)).values():
+                for place, number in marks.items():
+                    best[place] = max(best.get(place, 0), number + 1)
+            self._handled = sum(best.values())
+        return self._handled
 
     async def lag(self) -> dict[str, int]:
         """Return, per stage, what stands behind its group's committed offsets; the stages are asked in their order."""
@@ -228,7 +212,7 @@ class KafkaWorld(World):
     async def letters(self) -> list[bytes]:
         """Return the body of each dead letter there is."""
         found = {}
-        for key, value, headers in await _records(self.bootstrap, self.settings, DEAD_LETTERS):
+        for key, value, headers in await records_of(self.bootstrap, self.settings, DEAD_LETTERS):
             letter = letter_of(key, value, headers)
             if letter is not None and not isinstance(letter, tuple):
                 found[letter.id] = letter.body
@@ -239,6 +223,17 @@ class KafkaWorld(World):
         await self.servers.kafka.kill()
         await asyncio.sleep(1.0)
         await self.servers.kafka.start()
+
+    async def strike_store(self) -> None:
+        """Kill Weaviate, and start it again on its data after a while."""
+        server = self.servers.weaviate
+        assert server is not None
+        async with self._striking:
+            await server.kill()
+            self.store_away = True
+            await asyncio.sleep(3.0)
+            self.store_away = False
+            await server.start()
 
     async def strike_cache(self) -> None:
         """Kill Redis, and start it again after a while."""
@@ -254,7 +249,7 @@ class KafkaWorld(World):
 
     async def graph(self) -> dict[str, dict[str, Contribution]]:
         """Return the newest record of each contribution that ``cortex.graph`` holds, as its compaction leaves them."""
-        return await _graph(self.bootstrap, self.settings, lives_with_broker=False)
+        return await graph_of(self.bootstrap, self.settings, lives_with_broker=False)
 
 
 class EmbeddedWorld(World):
@@ -337,7 +332,7 @@ class EmbeddedWorld(World):
 
     async def graph(self) -> dict[str, dict[str, Contribution]]:
         """Return the newest record of each contribution of the present epoch."""
-        return await _graph(self.bootstrap, self.settings, lives_with_broker=True)
+        return await graph_of(self.bootstrap, self.settings, lives_with_broker=True)
 
     async def _begin(self, members: int) -> None:
         self._epoch += 1
@@ -379,33 +374,3 @@ class EmbeddedWorld(World):
                         await publisher.publish(EVENTS, partition, [Outgoing(said.key, said.body)])
                     epoch = current
             await asyncio.sleep(3 * PAUSE_S)
-
-
-async def _records(
-    bootstrap: str, settings: Settings, topic: str
-) -> list[tuple[bytes | None, bytes | None, tuple[tuple[str, bytes], ...]]]:
-    """Return everything that a topic of Kafka holds."""
-    found = []
-    async with await PartitionReader.open(bootstrap, [topic_name(settings.topic_prefix, topic)]) as reader:
-        left = {place: after for place, (first, after) in (await reader.bounds()).items() if after > first}
-        while left:
-            found += [(kept.key, kept.value, kept.headers) for kept in await reader.poll(500, PAUSE_S)]
-            left = {place: after for place, after in left.items() if await reader.position(place) < after}
-    return found
-
-
-async def _graph(bootstrap: str, settings: Settings, *, lives_with_broker: bool) -> dict[str, dict[str, Contribution]]:
-    """Return by tenant the newest record of each contribution, by its id."""
-    newest: dict[bytes, bytes | None] = {}
-    batches = follow(bootstrap, GRAPH, prefix=settings.topic_prefix, lives_with_broker=lives_with_broker)
-    async with asyncio.timeout(60), aclosing(batches):
-        async for batch in batches:
-            newest.update({record.key: record.value for record in batch.records if record.key not in (None, EPOCH_KEY)})
-            if batch.caught_up:
-                break
-    found: dict[str, dict[str, Contribution]] = {tenant: {} for tenant in TENANTS}
-    for value in newest.values():
-        if value is not None:
-            contribution = Contribution.model_validate_json(value)
-            found[contribution.tenant][contribution.id] = contribution
-    return found

@@ -16,7 +16,8 @@ from shared.store import STORED
 from tests.chaos.checks import judge_graph, read_state
 from tests.chaos.members import Member
 from tests.chaos.plan import TENANTS, Plan, Said
-from tests.chaos.worlds import EmbeddedWorld, KafkaWorld, serving
+from tests.chaos.servers import serving
+from tests.chaos.worlds import EmbeddedWorld, KafkaWorld
 from tests.conftest import BROKER
 from tests.integration.ingesting import until
 
