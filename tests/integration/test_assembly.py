@@ -411,8 +411,9 @@ class TestLoss:
                 raise CacheUnavailable
 
         answer = await ask(known, "How do we deploy the ledger?", assembly=known.assembly(cache=Down()))
-        assert answer.complete
-        assert answer == await ask(known, "How do we deploy the ledger?")
+        assert (answer.complete, answer.degraded) == (True, True)
+        whole = await ask(known, "How do we deploy the ledger?")
+        assert answer == whole.model_copy(update={"degraded": True})
 
     async def test_a_store_that_cannot_be_opened_is_an_error(self, known):
         class Closed:

@@ -1,5 +1,6 @@
 """The local runtime as one process tree: it starts, serves, heals, ends in order, and leaves nothing behind."""
 
+import contextlib
 import json
 import os
 import signal
@@ -100,7 +101,8 @@ class Runtime:
             self.process.kill()
         self.process.communicate(timeout=BOUND_S)
         for process in self.alive():
-            process.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):  # it has ended since
+                process.kill()
 
 
 def eventually(condition: Callable[[], bool]) -> bool:
