@@ -14,17 +14,16 @@ from tests.chaos.checks import State, judge, judge_graph, judge_letters
 from tests.chaos.plan import TENANTS, Plan, draw
 from tests.chaos.run import Options, run
 from tests.chaos.schedule import KILLS, Kind, draw_schedule
-from tests.conftest import BROKER
 
 pytestmark = [pytest.mark.anyio, pytest.mark.integration, pytest.mark.timeout(400)]
 
 SEED = 7
 
 
-@pytest.mark.broker
+@pytest.mark.embedded_only("on Kafka test_chaos_cluster.py kills every part")
 async def test_members_are_killed_in_the_middle_of_the_work_and_nothing_is_lost_or_doubled(tmp_path: Path):
     options = Options(
-        broker="kafka" if BROKER == "kafka" else "embedded",
+        broker="embedded",
         events=400,
         kills=7,
         partitions=4,
