@@ -77,10 +77,15 @@ def publish(door: httpx.Client, events: Sequence[dict[str, Any]], topic: str = "
 
 
 @contextmanager
-def feeding(doors: Sequence[httpx.Client], words: Words, seconds: float) -> Iterator["queue.SimpleQueue[Sent | None]"]:
-    """Publish single events at a steady rate beside the block; yield where every fifth is put, and None after the last."""
+def feeding(
+    doors: Sequence[httpx.Client], words: Words, seconds: float, rate: int = FEED_RATE
+) -> Iterator["queue.SimpleQueue[Sent | None]"]:
+    """Publish single events at a steady rate beside the block; yield where every fifth is put, and None after the last.
+
+    ``rate``: units a second.
+    """
     sent: queue.SimpleQueue[Sent | None] = queue.SimpleQueue()
-    feeder = threading.Thread(target=_feed, args=(doors, words, seconds, sent))
+    feeder = threading.Thread(target=_feed, args=(doors, words, int(seconds * rate), rate, sent))
     feeder.start()
     try:
         yield sent
@@ -88,11 +93,13 @@ def feeding(doors: Sequence[httpx.Client], words: Words, seconds: float) -> Iter
         feeder.join()
 
 
-def _feed(doors: Sequence[httpx.Client], words: Words, seconds: float, sent: "queue.SimpleQueue[Sent | None]") -> None:
+def _feed(
+    doors: Sequence[httpx.Client], words: Words, count: int, rate: int, sent: "queue.SimpleQueue[Sent | None]"
+) -> None:
     start = time.monotonic()
     try:
-        for number, door in zip(range(int(seconds * FEED_RATE)), cycle(doors)):
-            pause = start + number / FEED_RATE - time.monotonic()
+        for number, door in zip(range(count), cycle(doors)):
+            pause = start + number / rate - time.monotonic()
             if pause > 0:
                 time.sleep(pause)
             at = time.perf_counter()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from shared.stores.weaviate.conditions import Condition, every, is_, one_of
+from shared.stores.weaviate.floors import Floor, Floors
 from shared.stores.weaviate.live import FIRST_CHUNK
 from shared.stores.weaviate.search import HIT, MARGIN, first_of_each
 from shared.stores.weaviate.table import VALUES, Stored, Table
@@ -18,17 +19,25 @@ SHARED_ROUNDS = 3
 
 
 async def about(
-    table: Table, keys: Collection[str], where: Condition, limit: int, *, shared_most: int = SHARED_MOST
+    table: Table,
+    keys: Collection[str],
+    where: Condition,
+    limit: int,
+    *,
+    tenant: str,
+    floors: Floors,
+    shared_most: int = SHARED_MOST,
 ) -> dict[str, dict[int, float]]:
     """Return, by key, passages about it before those that mention it, each with its score, newest first.
 
-    ``shared_most``: units that a query for several keys returns at most. Where that may have cut a key short it is asked
-    for again, with fewer others and at last alone, so what is returned does not hang on it.
+    ``floors``: of the tenant's keys that have many units; such a key is asked for alone. ``shared_most``: units that a query
+    for several keys returns at most. Where that may have cut a key short it is asked for again, with fewer others and at last
+    alone, so what is returned does not hang on it.
     """
     names = sorted(set(keys))
     if limit < 1:
         return {key: {} for key in names}
-    asking = _Asking(table, where, limit, shared_most)
+    asking = _Asking(table, where, limit, shared_most, tenant, floors)
     subjects, mentions = await both(partial(asking.newest, "subjects", names), partial(asking.newest, "keys", names))
     return {key: _ranked(subjects[key], mentions[key], limit) for key in names}
 
@@ -48,6 +57,8 @@ class _Asking:
     where: Condition
     limit: int
     shared_most: int
+    tenant: str
+    floors: Floors
 
     async def newest(self, name: str, keys: Sequence[str]) -> dict[str, Sequence[int]]:
         """Return, by key, the passages of which a unit has it in a property, by their newest such unit."""
@@ -58,20 +69,31 @@ class _Asking:
 
     async def _newest_of_some(self, name: str, keys: Sequence[str]) -> dict[str, Sequence[int]]:
         found: dict[str, Sequence[int]] = {}
-        left = list(keys)
+        many = [key for key in keys if self._floor(name, key).moment is not None]
+        left = [key for key in keys if self._floor(name, key).moment is None]
         for _ in range(SHARED_ROUNDS):
             if len(left) < 2:  # nobody to share with
                 break
             rows, is_all = await self._shared(name, left)
             dealt = _dealt(rows, name, left)
             enough = {key for key in left if is_all or len(dealt[key]) >= self.limit}
-            found |= {key: dealt[key][: self.limit] for key in enough}
+            found |= {key: list(dealt[key])[: self.limit] for key in enough}
+            if not is_all:
+                for key in enough:
+                    self._floor(name, key).note(list(dealt[key].values())[self.limit - 1])
             if not enough:
                 break
             left = [key for key in left if key not in enough]
-        alone = [every(self.where, FIRST_CHUNK, is_(name, key)) for key in left]
-        rest = await together(partial(first_of_each, self.table, one, self.limit) for one in alone)
-        return found | {key: list(passages) for key, passages in zip(left, rest, strict=True)}
+        alone = [*left, *many]
+        rest = await together(partial(self._alone, name, key) for key in alone)
+        return found | {key: list(passages) for key, passages in zip(alone, rest, strict=True)}
+
+    async def _alone(self, name: str, key: str) -> dict[int, int]:
+        where = every(self.where, FIRST_CHUNK, is_(name, key))
+        return await first_of_each(self.table, where, self.limit, floor=self._floor(name, key))
+
+    def _floor(self, name: str, key: str) -> Floor:
+        return self.floors.of(self.tenant, name, key, self.limit)
 
     async def _shared(self, name: str, keys: Sequence[str]) -> tuple[list[Stored], bool]:
         """Return the newest units of any of the keys, ties by id, and whether there are no more of them.
@@ -88,11 +110,11 @@ class _Asking:
         return [one for one in rows if one.properties["moment"] != last], False
 
 
-def _dealt(rows: Sequence[Stored], name: str, keys: Sequence[str]) -> dict[str, list[int]]:
-    """Return the passages of each key, by their first unit."""
-    found: dict[str, dict[int, None]] = {key: {} for key in keys}
+def _dealt(rows: Sequence[Stored], name: str, keys: Sequence[str]) -> dict[str, dict[int, int]]:
+    """Return the passages of each key, by their first unit, with its moment."""
+    found: dict[str, dict[int, int]] = {key: {} for key in keys}
     for one in rows:
         for key in one.properties[name] or ():
             if key in found:
-                found[key].setdefault(int(one.properties["pid"]))
-    return {key: list(passages) for key, passages in found.items()}
+                found[key].setdefault(int(one.properties["pid"]), int(one.properties["moment"]))
+    return found

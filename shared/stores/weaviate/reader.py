@@ -5,10 +5,10 @@ from contextlib import asynccontextmanager
 
 from shared.clock import Clock, SystemClock
 from shared.stores.weaviate.client import Client
+from shared.stores.weaviate.floors import Floors
 from shared.stores.weaviate.models import read_models
 from shared.stores.weaviate.schema import PREFIX, record_collection, unit_collection
 from shared.stores.weaviate.search import TermCounts
-from shared.stores.weaviate.sharing import CrowdedKeys
 from shared.stores.weaviate.snapshot import WeaviateSnapshot
 from shared.stores.weaviate.table import Table
 
@@ -33,13 +33,13 @@ class WeaviateReader:
         self._clock = clock or SystemClock()
         self._prefix = prefix
         self._counts = TermCounts(self._clock)
-        self._crowded = CrowdedKeys()
+        self._floors = Floors()
 
     @asynccontextmanager
     async def snapshot(self, tenant: str) -> AsyncIterator[WeaviateSnapshot]:
         """Open a view of a tenant; see `WeaviateSnapshot` for how consistent it is."""
         opened = open_snapshot(
-            self._client, self._prefix, tenant, self._clock, counts=self._counts, crowded=self._crowded
+            self._client, self._prefix, tenant, self._clock, counts=self._counts, floors=self._floors
         )
         async with opened as snapshot:
             yield snapshot
@@ -65,7 +65,7 @@ async def open_snapshot(
     clock: Clock,
     *,
     counts: TermCounts | None = None,
-    crowded: CrowdedKeys | None = None,
+    floors: Floors | None = None,
 ) -> AsyncIterator[WeaviateSnapshot]:
     """Open a view with the model that is active now."""
     models = await read_models(client, prefix, tenant)
@@ -76,5 +76,5 @@ async def open_snapshot(
         models=models,
         now=clock.now(),
         counts=counts or TermCounts(clock),
-        crowded=crowded or CrowdedKeys(),
+        floors=floors or Floors(),
     )

@@ -9,7 +9,8 @@ from shared.clock import Clock
 from shared.embedder import Vector
 from shared.passages import COMMON_LEAST, telling_terms
 from shared.store import PassageHit
-from shared.stores.weaviate.conditions import Condition, every, is_, one_of, true
+from shared.stores.weaviate.conditions import Condition, above, every, is_, one_of, true
+from shared.stores.weaviate.floors import Floor
 from shared.stores.weaviate.live import FIRST_CHUNK
 from shared.stores.weaviate.table import MOST, PAGE, Stored, Table
 from shared.stores.weaviate.together import together
@@ -138,14 +139,23 @@ async def by_time(table: Table, where: Condition, limit: int, *, oldest_first: b
     return [PassageHit(pid, moment / 1e6, units[pid]) for pid, moment in found.items() if pid in units]
 
 
-async def newest(table: Table, where: Condition, names: Sequence[str], limit: int) -> list[Stored]:
-    """Return up to ``limit`` units by moment, newest first, ties by id."""
-    found = await _in_time(table, where, names, limit, lambda rows: len(rows) >= limit)
+async def newest(
+    table: Table, where: Condition, names: Sequence[str], limit: int, floor: Floor | None = None
+) -> list[Stored]:
+    """Return up to ``limit`` units by moment, newest first, ties by id. ``floor``: of the key that they have."""
+    found = await _in_time(table, where, names, limit, lambda rows: len(rows) >= limit, floor=floor)
+    if floor is not None and len(found) >= limit > 0:
+        floor.note(int(found[limit - 1].properties["moment"]))
     return found[: max(limit, 0)]
 
 
-async def first_of_each(table: Table, where: Condition, limit: int, *, oldest_first: bool = False) -> dict[int, int]:
-    """Return the first passages in the order of time of their units, each with its first unit's moment."""
+async def first_of_each(
+    table: Table, where: Condition, limit: int, *, oldest_first: bool = False, floor: Floor | None = None
+) -> dict[int, int]:
+    """Return the first passages in the order of time of their units, each with its first unit's moment.
+
+    ``floor``: of the key that they have, for the newest.
+    """
 
     def first(rows: Sequence[Stored]) -> dict[int, int]:
         found: dict[int, int] = {}
@@ -153,8 +163,13 @@ async def first_of_each(table: Table, where: Condition, limit: int, *, oldest_fi
             found.setdefault(int(one.properties["pid"]), int(one.properties["moment"]))
         return found
 
-    rows = await _in_time(table, where, HIT, limit, lambda rows: len(first(rows)) >= limit, oldest_first=oldest_first)
-    return dict(list(first(rows).items())[: max(limit, 0)])
+    rows = await _in_time(
+        table, where, HIT, limit, lambda rows: len(first(rows)) >= limit, oldest_first=oldest_first, floor=floor
+    )
+    passages = list(first(rows).items())[: max(limit, 0)]
+    if floor is not None and len(passages) >= limit > 0:
+        floor.note(passages[-1][1])
+    return dict(passages)
 
 
 async def _in_time(
@@ -165,14 +180,21 @@ async def _in_time(
     enough: Callable[[list[Stored]], bool],
     *,
     oldest_first: bool = False,
+    floor: Floor | None = None,
 ) -> list[Stored]:
-    """Return units by moment, ties by id, until there are enough.
+    """Return units by moment, ties by id, until there are enough. ``floor``: since when there were, newest first.
 
     Weaviate sorts by one property from its index, but by two it reads every object (at 6,000 units 3 and 690 ms): ties are
     put in order here. Of the last moment that was read there may be more: those are asked for, or left out if they are many.
     """
     sign, count = 1 if oldest_first else -1, limit + MARGIN
     wanted = tuple(dict.fromkeys((*names, "moment", "unit_id")))
+    if floor is not None and floor.moment is not None:
+        most = min(GROWTH * count, MOST)
+        found = await table.page(every(where, above("moment", floor.moment - 1)), wanted, limit=most)
+        rows = sorted(found, key=lambda one: (-int(one.properties["moment"]), one.properties["unit_id"]))
+        if len(rows) < most and enough(rows):
+            return rows
     while True:
         found = await table.page(where, wanted, limit=count, order=[("moment", oldest_first)])
         rows = sorted(found, key=lambda one: (sign * int(one.properties["moment"]), one.properties["unit_id"]))

@@ -1,12 +1,12 @@
 """The newest units of any of some keys, for comparing units with each other."""
 
-from collections import OrderedDict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Final
 
 from shared.store import UnitVersion
 from shared.stores.weaviate.conditions import every, is_, one_of
+from shared.stores.weaviate.floors import Floor, Floors
 from shared.stores.weaviate.live import FIRST_CHUNK
 from shared.stores.weaviate.search import MARGIN, newest
 from shared.stores.weaviate.table import Stored, Table
@@ -14,32 +14,8 @@ from shared.stores.weaviate.together import together
 
 TOGETHER: Final = 8
 """Keys of few units that are asked for in one request."""
-CROWDED: Final = 10_000
-"""Keys that are remembered as those of many units."""
 
 _NAMES = ("unit_id", "version", "moment")
-
-
-class CrowdedKeys:
-    """Remembers which keys had more units than were asked for: with another key in one request they would hide its units.
-
-    It is about the number of requests alone: a key that is wrongly in here, or not, is read just as well.
-    """
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, str], None] = OrderedDict()
-
-    def has(self, tenant: str, key: str) -> bool:
-        """Tell whether a key had many units when it was read last."""
-        return (tenant, key) in self._kept
-
-    def note(self, tenant: str, keys: Iterable[str]) -> None:
-        """Remember keys, and forget those that were noted longest ago."""
-        for key in keys:
-            self._kept[tenant, key] = None
-            self._kept.move_to_end((tenant, key))
-        while len(self._kept) > CROWDED:
-            self._kept.popitem(last=False)
 
 
 class Sharing:
@@ -48,10 +24,10 @@ class Sharing:
     The newest of several keys are among the newest of each.
     """
 
-    def __init__(self, table: Table, tenant: str, crowded: CrowdedKeys) -> None:
+    def __init__(self, table: Table, tenant: str, floors: Floors) -> None:
         self._table = table
         self._tenant = tenant
-        self._crowded = crowded
+        self._floors = floors
         self._found: dict[tuple[str, int], Sequence[Stored]] = {}
 
     async def newest(self, wanted: Sequence[Collection[str]], limit: int) -> list[list[UnitVersion]]:
@@ -69,8 +45,8 @@ class Sharing:
 
     async def _read(self, keys: Sequence[str], limit: int) -> None:
         """Read keys: some together while they have few units, the others, and those that turn out to have many, alone."""
-        alone = [key for key in keys if self._crowded.has(self._tenant, key)]
-        few = [key for key in keys if not self._crowded.has(self._tenant, key)]
+        alone = [key for key in keys if self._floor(key, limit).moment is not None]
+        few = [key for key in keys if self._floor(key, limit).moment is None]
         groups = [few[start : start + TOGETHER] for start in range(0, len(few), TOGETHER)]
         alone += [
             key for some in await together(partial(self._group, group, limit) for group in groups) for key in some
@@ -91,10 +67,11 @@ class Sharing:
         return ()
 
     async def _one(self, key: str, limit: int) -> None:
-        rows = await newest(self._table, every(is_("keys", key), FIRST_CHUNK), _NAMES, limit)
-        self._found[key, limit] = rows
-        if len(rows) >= limit:
-            self._crowded.note(self._tenant, [key])
+        where = every(is_("keys", key), FIRST_CHUNK)
+        self._found[key, limit] = await newest(self._table, where, _NAMES, limit, self._floor(key, limit))
+
+    def _floor(self, key: str, limit: int) -> Floor:
+        return self._floors.of(self._tenant, "keys", key, limit)
 
 
 def _in_order(rows: Collection[Stored]) -> list[Stored]:

@@ -12,6 +12,7 @@ from shared.stores.weaviate.about import SHARED_ROUNDS, about
 from shared.stores.weaviate.client import Client
 from shared.stores.weaviate.conditions import above, is_
 from shared.stores.weaviate.filters import passing
+from shared.stores.weaviate.floors import Floors
 from shared.stores.weaviate.schema import Collection, Index, record_collection, unit_collection
 from shared.stores.weaviate.table import Stored, Table
 from tests.contract.knowledge_events import (
@@ -147,7 +148,7 @@ async def test_passages_about_many_keys_are_found_with_few_calls(store, meetings
             assert found == await expected.about(keys, where(), limit)
             assert len(calls) <= 2 * SHARED_ROUNDS + 2
             ranked = {key: {hit.passage_id: hit.score for hit in hits} for key, hits in found.items()}
-            crowded = await about(live, keys, passing(where()), limit, shared_most=20)
+            crowded = await about(live, keys, passing(where()), limit, tenant=TENANT, floors=Floors(), shared_most=20)
             assert [(key, list(scores.items())) for key, scores in crowded.items()] == [
                 (key, list(scores.items())) for key, scores in ranked.items()
             ]
@@ -163,6 +164,32 @@ async def test_the_newest_units_of_several_keys_are_those_of_the_store_in_memory
                     found = await snapshot.sharing(wanted, limit)
                     assert found == await expected.sharing(wanted, limit)
                     assert found[0]
+
+
+async def test_a_keys_newest_units_are_right_again_and_again_while_units_come_and_go(store):
+    """From the second look on, a key of many units is asked for from the moment on from which there were enough."""
+
+    def fact(number, day):
+        return asserted(unit(f"u{number}", f"Payments Client has {number} parts.", occurred_at=f"2025-01-{day:02}"))
+
+    async def looked():
+        async with store.reader.snapshot(TENANT) as snapshot:
+            (sharing,) = await snapshot.sharing([["paymentsclient"]], 4)
+            about = await snapshot.about(["paymentsclient"], where(), 4)
+            own = await snapshot.about(["paymentsclient"], where("personal/ann"), 4)
+        units = [hit.unit_ids[0] for hit in about["paymentsclient"]]
+        assert [one.unit_id for one in sharing] == units
+        return units, len(own["paymentsclient"])
+
+    await store.apply(*(fact(number, number) for number in range(1, 29)))
+    for _ in range(3):
+        assert await looked() == (["u28", "u27", "u26", "u25"], 0)
+    await store.apply(fact(30, 30), fact(26, 1), fact(50, 2))
+    assert await looked() == (["u30", "u28", "u27", "u25"], 0)
+    await store.apply(retracted("u28"), retracted("u27"), retracted("u30"))
+    assert await looked() == (["u25", "u24", "u23", "u22"], 0)
+    await store.apply(*(retracted(f"u{number}") for number in range(3, 26)))
+    assert await looked() == (["u2", "u50", "u1", "u26"], 0)
 
 
 async def test_a_vector_of_another_length_is_refused_before_it_is_sent(store):
