@@ -89,6 +89,8 @@ def _measure(
     report.add(f"{units}: idle answer / floor", _times(idle["answer"], base))
     report.add(f"{units}: first event ms", first_event(doors, questions[: plan.streams]))
     report.add(f"{units}: RSS MB", members.memory_mb())
+    # the first ones after a start find nothing read of what they are compared with
+    report.add(f"{units}: ingest units/s, 2 processes just started", ingest_rate(doors, words, plan.bulk))
     with ExitStack() as stack:
         others = [stack.enter_context(door) for door in members.connect()]
         ingest = [member.url for member in members.ingest]
@@ -104,7 +106,7 @@ def _measure(
             busy = ask_all(others, questions[: WARM + plan.feed_s * ASK_RATE // 2], rate=ASK_RATE)
     report.add(f"{units}: fed answer ms", busy["answer"])
     report.add(f"{units}: fed answer / floor", _times(busy["answer"], base))
-    report.add(f"{units}: ingest units/s, 2 processes", ingest_rate(doors, words, plan.bulk))
+    report.add(f"{units}: ingest units/s, 2 processes after that", ingest_rate(doors, words, plan.bulk))
     report.add(f"{units}: RSS MB after", members.memory_mb())
     return idle
 
