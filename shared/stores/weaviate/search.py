@@ -18,6 +18,8 @@ from shared.stores.weaviate.together import together
 HIT = ("pid", "unit_id", "moment")
 MARGIN = 16
 GROWTH = 4
+TIED = 512
+"""Objects that are read for a tie. To read 10,000 took longer than a search may (100,000 units, a word that a third has)."""
 TERMS_KEPT = 20_000
 """Counts of terms that are remembered, of all tenants together."""
 COUNTED_S = 60.0
@@ -42,19 +44,19 @@ class Found:
 async def ranked(search: Search, limit: int) -> list[PassageHit]:
     """Return the best passages, ties by passage id.
 
-    Equal texts score alike, so a passage's units stand together: more is asked for until no tie straddles the end. Weaviate
-    gives 10,000 objects at most; ties beyond are cut there.
+    Equal texts score alike, so a passage's units stand together: where a tie straddles the end, more is asked for, once. What
+    ties with so many others stands for nothing: beyond `TIED` such a tie is cut as Weaviate gave it.
     """
     if limit < 1:
         return []
-    count = limit + MARGIN
+    count, most = limit + MARGIN, min(max(TIED, GROWTH * limit), MOST)
     while True:
         found = await search(count)
         passages = _passages(found)
-        is_all = len(found) < count or count >= MOST
+        is_all = len(found) < count or count >= most
         if is_all or (len(passages) > limit and passages[limit - 1].score > found[-1].score):
             return [passage.hit() for passage in passages[:limit]]
-        count = min(count * GROWTH, MOST)
+        count = most
 
 
 def _passages(found: Sequence[Stored]) -> list[Found]:
