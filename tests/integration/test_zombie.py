@@ -75,8 +75,8 @@ async def test_a_process_that_stood_still_past_its_session_overwrites_and_double
         for place, number in at_the_takeover[TENANT].items():
             assert (await world.watermarks(STORED))[TENANT][place] >= number, "a watermark never goes back"
         assert await world.letters() == []
+        await world.members.end()  # in order: what they have in hand is told first
         told = await world.graph()
-        await world.members.end()
         state = await read_state(world.settings, plan)
         assert state.texts[TENANT] == plan.live[TENANT], "no older revision has come back"
         assert state.unit_counts[TENANT] == UNITS + 1
