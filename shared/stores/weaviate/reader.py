@@ -54,6 +54,7 @@ class WeaviateReader:
 
     async def close(self) -> None:
         """Close the connections."""
+        await self._counts.close()
         await self._client.close()
 
 

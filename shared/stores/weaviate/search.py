@@ -1,5 +1,6 @@
 """The arms of a search: passages by words, by nearness and by time (by entity: about.py)."""
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ TIED = 512
 """Objects that are read for a tie. To read 10,000 took longer than a search may (100,000 units, a word that a third has)."""
 TERMS_KEPT = 20_000
 """Counts of terms that are remembered, of all tenants together."""
+COUNT_WAIT_S = 0.25
+"""How long a question waits for counts: a third of what its search may take."""
 COUNTED_S = 60.0
 """How old a count may be: what is common today was so a minute ago."""
 
@@ -81,30 +84,72 @@ async def counted(names: Sequence[str], count: Callable[[str], Awaitable[int]]) 
 
 
 class TermCounts:
-    """Remembers for a while in how many passages a term occurs; shared by all snapshots of a reader."""
+    """Remembers for a while in how many passages a term occurs; shared by all snapshots of a reader.
 
-    def __init__(self, clock: Clock) -> None:
+    To count takes longer the more there are: at 100,000 units longer than a question may wait. So a count that was begun goes on
+    when whoever asked has left, for the questions after that one, and a term that is not counted yet is searched for.
+    """
+
+    def __init__(self, clock: Clock, wait_s: float = COUNT_WAIT_S) -> None:
         self._clock = clock
+        self._wait_s = wait_s
         self._counts: OrderedDict[tuple[str, str], tuple[float, int]] = OrderedDict()
+        self._running: dict[tuple[str, str], asyncio.Task[int]] = {}
 
     async def telling(self, table: Table, tenant: str, terms: Sequence[str]) -> list[str]:
         """Return the terms worth searching for. In a small store none is common, and nothing is counted."""
         terms = [term for term in dict.fromkeys(terms) if _can_be_searched(term)]
-        passages = await self._count(table, tenant, "")
+        passages = (await self._known(table, tenant, [""])).get("", 0)
         if passages <= COMMON_LEAST:
             return terms
-        return telling_terms(await counted(terms, lambda term: self._count(table, tenant, term)), passages)
+        known = await self._known(table, tenant, terms)
+        return telling_terms({term: known.get(term, 1) for term in terms}, passages)
+
+    async def close(self) -> None:
+        """End what still counts."""
+        running = list(self._running.values())
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    async def _known(self, table: Table, tenant: str, terms: Sequence[str]) -> dict[str, int]:
+        """Return the counts that there are, or that come soon enough; ``""``: of all passages. Raises StoreUnavailable."""
+        known: dict[str, int] = {}
+        waiting: dict[asyncio.Task[int], str] = {}
+        for term in terms:
+            count = self._remembered(tenant, term)
+            if count is None:
+                waiting[self._counting(table, tenant, term)] = term
+            else:
+                known[term] = count
+        if waiting:
+            done, _ = await asyncio.wait(waiting, timeout=self._wait_s)
+            known |= {waiting[task]: task.result() for task in done}
+        return known
+
+    def _remembered(self, tenant: str, term: str) -> int | None:
+        at, count = self._counts.get((tenant, term), (-COUNTED_S, 0))
+        small = count <= COMMON_LEAST and not term  # a store that is small may not be so for long
+        return count if self._clock.monotonic() - at < COUNTED_S and not small else None
+
+    def _counting(self, table: Table, tenant: str, term: str) -> asyncio.Task[int]:
+        running = self._running.get((tenant, term))
+        if running is None:
+            running = asyncio.create_task(self._count(table, tenant, term), name="count of a term")
+            self._running[tenant, term] = running
+            running.add_done_callback(lambda done: self._ended((tenant, term), done))
+        return running
+
+    def _ended(self, key: tuple[str, str], done: asyncio.Task[int]) -> None:
+        self._running.pop(key, None)
+        if not done.cancelled():
+            done.exception()  # told to whoever waited; nobody may have
 
     async def _count(self, table: Table, tenant: str, term: str) -> int:
         """Count the passages that have a term; all of them for the empty one."""
-        now = self._clock.monotonic()
-        at, count = self._counts.get((tenant, term), (-COUNTED_S, 0))
-        small = count <= COMMON_LEAST and not term  # a store that is small may not be so for long
-        if now - at < COUNTED_S and not small:
-            return count
         where = every(true("leads"), is_("words", term)) if term else true("leads")
         count = await table.count(where)
-        self._counts[tenant, term] = (now, count)
+        self._counts[tenant, term] = (self._clock.monotonic(), count)
         self._counts.move_to_end((tenant, term))
         while len(self._counts) > TERMS_KEPT:
             self._counts.popitem(last=False)
