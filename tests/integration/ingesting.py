@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,16 @@ class SteeredEmbedder:
             raise error
         self.computed[text] += 1
         return await self._inner.embed_text(text)
+
+    @contextlib.contextmanager
+    def holding(self, word: str) -> Iterator[asyncio.Event]:
+        """Hold every text with a word until the event is set; released at the end, however a test ends."""
+        release = self.held[word] = asyncio.Event()
+        try:
+            yield release
+        finally:
+            release.set()
+            del self.held[word]
 
     async def close(self) -> None:
         await self._inner.close()

@@ -119,29 +119,30 @@ async def test_a_slow_event_is_named_while_it_is_slow_and_the_other_partitions_g
     at_work: Watched, told: list[dict]
 ):
     """C36: whoever looks at the figures sees which stage and partition stand, and the log says at which event."""
-    rig, value, release = at_work.rig, at_work.value, asyncio.Event()
+    rig, value = at_work.rig, at_work.value
     searchable = value("cortex_ingest_searchable_seconds_count")
-    rig.embedder.held["stubborn"] = release
+    seen = value("cortex_ingest_slow_events_seen_total", stage="embed")
     stubborn = asserted("slow", "A stubborn text.", event={"id": "the-slow-one"})
-    (place,) = await rig.say(stubborn, tenant="slow")
-    slow = {"stage": "embed", "partition": str(place.position.partition)}
-    await until(lambda: value("cortex_ingest_slow_events", **slow) == 1)
-    await rig.say(*(asserted(f"u{n}", f"Fact {n}.") for n in range(20)), tenant="slow")
-    await until(lambda: value("cortex_ingest_searchable_seconds_count") >= searchable + 10)
-    (line,) = [line for line in told if line["event"] == "lane.slow"]
-    assert line["event_id"] == "the-slow-one"
-    assert (line["stage"], line["partition"], line["offset"]) == (
-        "embed",
-        place.position.partition,
-        place.position.number,
-    )
-    assert line["seconds"] >= 0.3
-    await until(lambda: value("cortex_ingest_oldest_seconds", stage="embed") > 0.3)
-    release.set()
+    with rig.embedder.holding("stubborn"):
+        (place,) = await rig.say(stubborn, tenant="slow")
+        slow = {"stage": "embed", "partition": str(place.position.partition)}
+        await until(lambda: value("cortex_ingest_slow_events", **slow) == 1)
+        await rig.say(*(asserted(f"u{n}", f"Fact {n}.") for n in range(20)), tenant="slow")
+        await until(lambda: value("cortex_ingest_searchable_seconds_count") >= searchable + 10)
+        (line,) = slow_at_embedding(told, "the-slow-one")
+        assert (line["partition"], line["offset"]) == (place.position.partition, place.position.number)
+        assert line["seconds"] >= 0.3
+        await until(lambda: value("cortex_ingest_oldest_seconds", stage="embed") > 0.3)
     await rig.settle()
     await until(lambda: value("cortex_ingest_slow_events", **slow) == 0)
-    assert value("cortex_ingest_slow_events_seen_total", stage="embed") == 1
+    assert value("cortex_ingest_slow_events_seen_total", stage="embed") > seen
     assert await rig.units("slow", tenant="slow")
+
+
+def slow_at_embedding(told: list[dict], event_id: str) -> list[dict]:
+    """The lines that name an event as slow at embedding; a busy machine may make others slow too."""
+    slow = [line for line in told if line["event"] == "lane.slow"]
+    return [line for line in slow if (line["stage"], line["event_id"]) == ("embed", event_id)]
 
 
 async def test_an_event_slower_than_the_session_costs_no_rebalance_and_is_handled_once(broker, prefix, tmp_path, told):
@@ -159,14 +160,13 @@ async def test_an_event_slower_than_the_session_costs_no_rebalance_and_is_handle
 
             await until(both_work)
             before = len(moves(told))
-            rig.embedder.held["stubborn"] = release = asyncio.Event()
-            await rig.say(asserted("slow", "A stubborn text.", event={"id": "the-slow-one"}))
-            await rig.say(*(asserted(f"u{n}", f"Fact {n}.") for n in range(20)))
-            await until(lambda: max(stands_s(rig.pipeline), stands_s(second)) > SESSION_MS / 1000 + 2)
-            assert len(moves(told)) == before, "no rebalance"
-            release.set()
+            with rig.embedder.holding("stubborn"):
+                await rig.say(asserted("slow", "A stubborn text.", event={"id": "the-slow-one"}))
+                await rig.say(*(asserted(f"u{n}", f"Fact {n}.") for n in range(20)))
+                await until(lambda: max(stands_s(rig.pipeline), stands_s(second)) > SESSION_MS / 1000 + 2)
+                assert len(moves(told)) == before, "no rebalance"
             await until(lambda: all_stored(rig, "slow", *(f"u{n}" for n in range(20))))
-            assert [line["event_id"] for line in told if line["event"] == "lane.slow"] == ["the-slow-one"]
+            assert len(slow_at_embedding(told, "the-slow-one")) == 1
             assert rig.embedder.computed["A stubborn text."] == 1
         finally:
             await second.stop()
@@ -205,15 +205,14 @@ async def test_retries_and_dead_letters_are_counted_by_cause(at_work: Watched):
 
 async def test_the_lag_is_told_by_tenant(at_work: Watched):
     """While one tenant's events wait, the figures say whose they are."""
-    rig, value, release = at_work.rig, at_work.value, asyncio.Event()
+    rig, value = at_work.rig, at_work.value
     await rig.say(asserted("u1", "Quiet."), tenant="quiet")
     await rig.say(asserted("u1", "Loud."), tenant="loud")
     await rig.settle()
-    rig.embedder.held["obstinate"] = release
-    await rig.say(*(asserted(f"s{n}", f"An obstinate text {n}.") for n in range(7)), tenant="loud")
-    await until(lambda: value("cortex_ingest_tenant_lag", tenant="loud") > 0)
-    assert value("cortex_ingest_tenant_lag", tenant="quiet") == 0
-    release.set()
+    with rig.embedder.holding("obstinate"):
+        await rig.say(*(asserted(f"s{n}", f"An obstinate text {n}.") for n in range(7)), tenant="loud")
+        await until(lambda: value("cortex_ingest_tenant_lag", tenant="loud") > 0)
+        assert value("cortex_ingest_tenant_lag", tenant="quiet") == 0
     await rig.settle()
     await until(lambda: value("cortex_ingest_tenant_lag", tenant="loud") == 0)
 

@@ -293,17 +293,16 @@ async def test_what_does_not_belong_on_a_hop_is_buried_with_what_is_wrong_with_i
 
 async def test_a_slow_record_does_not_hold_up_other_lanes_and_its_effect_happens_once(rig: Rig):
     """C36: while the only embedder is busy with one text, what needs none goes on, and nobody leaves the group."""
-    release = rig.embedder.held["molasses"] = asyncio.Event()
     failed = rig.pipeline.metrics.registry.get_sample_value
     labels = {"stage": "embed", "outcome": "failed"}
     failed_before = failed("cortex_ingest_commits_total", labels)
-    await rig.say(asserted("slow", "Slow as molasses."), tenant="slow", topic=BULK)
-    await until(lambda: rig.embedder.asked["Slow as molasses."] == 1)
-    others = await rig.say(*[retracted(f"none{n}") for n in range(20)], tenant="slow")
-    numbers = sorted(place.position.number for place in others)
-    await until(lambda: _receipts_are(rig, "slow", numbers))
-    assert await rig.units("slow", tenant="slow") == {}
-    release.set()
+    with rig.embedder.holding("molasses"):
+        await rig.say(asserted("slow", "Slow as molasses."), tenant="slow", topic=BULK)
+        await until(lambda: rig.embedder.asked["Slow as molasses."] == 1)
+        others = await rig.say(*[retracted(f"none{n}") for n in range(20)], tenant="slow")
+        numbers = sorted(place.position.number for place in others)
+        await until(lambda: _receipts_are(rig, "slow", numbers))
+        assert await rig.units("slow", tenant="slow") == {}
     await rig.settle()
     assert set(await rig.units("slow", tenant="slow")) == {"slow"}
     assert rig.embedder.computed["Slow as molasses."] == 1
