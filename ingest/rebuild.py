@@ -98,16 +98,19 @@ class Rebuild:
         self._checker = ContradictionCheck(reader)
         self._on_progress = on_progress
 
-    async def run(self, tenant: str, buried: Buried, until: Watermarks | None = None) -> None:
+    async def run(self, tenant: str, buried: Buried, until: Watermarks | None = None) -> set[str]:
         """Replay the tenant's events above the store's own watermarks, up to ``until`` where it is given.
 
-        Raises StoreUnavailable, LogUnavailable, EmbedderUnavailable, DiskFull; the same again goes on.
+        Returns what they tell of: the ids of units, documents, entities, and of relations' sources. Raises
+        StoreUnavailable, LogUnavailable, EmbedderUnavailable, DiskFull; the same again goes on.
         """
         done = await self._done(tenant)
+        subjects: set[str] = set()
         async for page in self._log.scan(tenant):
             due = [record for record in page if _is_due(record, done, until)]
             for start in range(0, len(due), TRANSACTION):
-                await self._replay(tenant, due[start : start + TRANSACTION], buried)
+                subjects |= await self._replay(tenant, due[start : start + TRANSACTION], buried)
+        return subjects
 
     async def _done(self, tenant: str) -> Watermarks:
         """Return up to where everything is done: stored, and compared with what is known."""
@@ -115,7 +118,7 @@ class Rebuild:
             stored, checked = await snapshot.watermarks(STORED), await snapshot.watermarks(CONTRADICTIONS)
         return {place: min(number, checked.get(place, -1)) for place, number in stored.items()}
 
-    async def _replay(self, tenant: str, records: Sequence[LogRecord], buried: Buried) -> None:
+    async def _replay(self, tenant: str, records: Sequence[LogRecord], buried: Buried) -> set[str]:
         steps = [self._read(record) for record in records]
         vectors = await self._vectors(tenant, steps)
         effects = await asyncio.to_thread(lambda: [self._prepared(step, vectors) for step in steps])
@@ -125,6 +128,7 @@ class Rebuild:
         await self._check(tenant, [await with_renamed(*receipt, self._checker) for receipt in keyed], buried)
         self.tally.events += len(records)
         self._on_progress(self.tally.events)
+        return {subject for step in steps if step.event is not None for subject in _subjects(step.event)}
 
     def _read(self, record: LogRecord) -> _Step:
         message = StageMessage(
@@ -243,6 +247,10 @@ class Rebuild:
     def _dead(self, message: StageMessage, failed: _Failed) -> StageMessage:
         self.tally.failed[failed.cause] += 1
         return dead(message, failed.stage, failed.cause)
+
+
+def _subjects(event: Event) -> set[str]:
+    return {event.about(), event.data.id} if isinstance(event, UnitAsserted) else {event.about()}
 
 
 def _is_due(record: LogRecord, done: Watermarks, until: Watermarks | None) -> bool:

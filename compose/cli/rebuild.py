@@ -103,6 +103,10 @@ def _tell_one(one: Rebuilt, name: str) -> None:
         _tell_difference(difference, name)
     if not one.verdict.settled:
         print(f"  the live store was written all the time: told is what differed in each of {one.verdict.rounds} looks")
+    if one.verdict.moving:
+        print(
+            f"  not judged, as events told of them during each look: {one.verdict.moving}; verify again when it is quieter"
+        )
 
 
 def _tell_difference(difference: Difference, name: str) -> None:
@@ -128,6 +132,7 @@ def _as_json(one: Rebuilt) -> dict[str, Any]:
             "equal": not verdict.differing,
             "settled": verdict.settled,
             "rounds": verdict.rounds,
+            "moving": verdict.moving,
             "watermarks": {f"{topic}/{partition}": n for (topic, partition), n in sorted(verdict.watermarks.items())},
             "parts": {part: vars(compared) for part, compared in verdict.parts.items()},
             "differences": [vars(difference) for difference in verdict.differences],

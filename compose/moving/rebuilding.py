@@ -65,8 +65,8 @@ async def compare_tenant(
     begun = time.monotonic()
     rebuild = await _rebuild(tenant, parts, fresh, on_progress)
 
-    async def replay(until: Watermarks) -> None:
-        await rebuild.run(tenant, await buried_in(parts.log, parts.live.reader, tenant), until)
+    async def replay(until: Watermarks) -> set[str]:
+        return await rebuild.run(tenant, await buried_in(parts.log, parts.live.reader, tenant), until)
 
     verdict = await verify(tenant, parts.live, fresh, replay)
     if to_the_end:

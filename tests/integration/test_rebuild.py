@@ -59,8 +59,8 @@ async def compare(rig: Rig, folder) -> tuple[Verdict, Rebuild]:
         async with log_of(rig) as log:
             rebuild = Rebuild(log, writer, reader, rig.embedder, lender=rig.writer)
 
-            async def replay(marks) -> None:
-                await rebuild.run("acme", await buried_in(log, rig.reader, "acme"), marks)
+            async def replay(marks) -> set[str]:
+                return await rebuild.run("acme", await buried_in(log, rig.reader, "acme"), marks)
 
             return await verify("acme", Side(rig.reader, rig.writer), Side(reader, writer), replay), rebuild
     finally:

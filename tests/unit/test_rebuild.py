@@ -6,7 +6,7 @@ import pytest
 
 from ingest.buried import Buried, buried_in, discarded_in
 from ingest.rebuild import Rebuild
-from ingest.verify import STATES, Side, verify
+from ingest.verify import ROUNDS, STATES, Side, Verdict, verify
 from schemas.positions import Position
 from schemas.status import DeadLetter, LetterMark, LetterState
 from shared.clock import SystemClock
@@ -202,30 +202,52 @@ async def test_a_unit_that_one_side_lacks_is_told_as_not_there():
 
 
 class Moving:
-    """A store that is written while it is compared: each look at its watermarks finds one event more."""
+    """A store that is written while it is compared: each look at it finds one event more. ``lost``: a unit that is not in it."""
 
-    def __init__(self, store: MemoryStore, log: MemoryLog, events: list[dict]) -> None:
-        self._store, self._log, self._events = store, log, events
+    def __init__(self, store: MemoryStore, log: MemoryLog, events: list[dict], lost: str = "") -> None:
+        self._store, self._log, self._events, self._lost = store, log, events, lost
 
     async def fingerprints(self, tenant: str, part: str) -> dict[str, str]:
-        found = await self._store.fingerprints(tenant, part)
-        if part == PARTS[-1] and self._events:
+        if part == PARTS[0] and self._events:
             await self._log.append(parsed([self._events.pop()]))
             await rebuilt(self._log, self._store)
-        return found
+        found = await self._store.fingerprints(tenant, part)
+        return {identity: one for identity, one in found.items() if identity != self._lost}
+
+
+async def judged_while_moving(events: list[dict], lost: str = "") -> Verdict:
+    """Compare a store that gets an event during each look."""
+    log = await log_of(TEXTS)
+    live, _ = await rebuilt(log)
+    fresh = MemoryStore()
+    rebuild = Rebuild(log, fresh, fresh, HashedEmbedder())
+    moving = Side(live, Moving(live, log, events, lost))
+    return await verify(TENANT, moving, side(fresh), lambda until: rebuild.run(TENANT, Buried(), until), settle_s=0.01)
 
 
 async def test_what_is_only_on_its_way_is_no_difference():
-    log = await log_of(TEXTS)
-    live, _ = await rebuilt(log)
-    more = [unit(20 + n, f"more-{n}", f"Gate {n} opens at dawn.") for n in range(3)]
-    fresh = MemoryStore()
-    rebuild = Rebuild(log, fresh, fresh, HashedEmbedder())
-    moving = Side(live, Moving(live, log, more))
-    verdict = await verify(
-        TENANT, moving, side(fresh), lambda until: rebuild.run(TENANT, Buried(), until), settle_s=0.01
-    )
-    assert verdict.differing == 0
+    verdict = await judged_while_moving([unit(20 + n, f"more-{n}", f"Gate {n} opens at dawn.") for n in range(3)])
+    assert (verdict.differing, verdict.moving) == (0, 0)
+
+
+async def test_a_unit_that_is_stated_anew_during_every_look_is_no_difference():
+    """It differs each time, and is right each time."""
+    again = [unit(20 + n, "busy", f"Gate {n} opens at dawn.") for n in range(ROUNDS)]
+    verdict = await judged_while_moving(again)
+    assert (verdict.differing, verdict.settled, verdict.rounds) == (0, False, ROUNDS)
+    assert verdict.moving > 0, "told, not passed over"
+
+
+async def test_what_is_wrong_is_told_while_something_else_moves():
+    again = [unit(20 + n, "busy", f"Gate {n} opens at dawn.") for n in range(ROUNDS)]
+    verdict = await judged_while_moving(again, lost="c")
+    assert {difference.identity for difference in verdict.differences} == {"c"}
+
+
+async def test_what_moves_at_first_and_is_wrong_is_told_once_it_stands_still():
+    verdict = await judged_while_moving([unit(20, "c", "The retry limit for the Billing Service is 5.")], lost="c")
+    assert "c" in {difference.identity for difference in verdict.differences}
+    assert verdict.moving == 0
 
 
 async def _partition(log: MemoryLog, event_id: str) -> int:
