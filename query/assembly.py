@@ -175,10 +175,11 @@ class Assembly:
             watermarks, lost = await stages.within(self._watermarks(inquiry.tenant, opened.stored))
             yield WeightsEvent(scope_weights=weights, watermarks=watermarks, stale=opened.stale, **stages.lap(lost))
 
+            opened.arms.go_on(entities, intent.purpose)
             early = await stages.within(opened.arms.early_hits())
             yield KeywordEvent(hits=early, **stages.lap())
 
-            found = await stages.within(opened.arms.finish(entities, intent.purpose))
+            found = await stages.within(opened.arms.finish())
             if everything_lost(found.base, weights):
                 raise AllSourcesLost(f"No part of the search answered: {_reasons(found.lost)}.")
             counts = {arm: len(hits) for arm, hits in found.arms.items()}

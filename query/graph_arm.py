@@ -17,6 +17,7 @@ from schemas.answers import EntityMatch
 from shared.embedder import Vector
 from shared.graph import GraphSnapshot
 from shared.store import PassageHit, SearchFilter, Snapshot, StoredUnit
+from shared.together import both
 
 SEEDS: Final = 5
 HANDED_ON: Final = 0.8
@@ -100,11 +101,14 @@ async def expand(
     """
     seeds = seeds[:SEEDS]
     mentioned = [_mentioned_keys(unit, graph) for _, unit in seeds]
-    about, ranked = await asyncio.gather(
-        _about(snapshot, {key for keys in mentioned for key in keys}, where),
-        asyncio.to_thread(_ranked_entities, seeds, mentioned, entities, graph, where),
-    )
-    about |= await _about(snapshot, {key for keys, _ in ranked for key in keys}.difference(about), where)
+    keys = {key for names in mentioned for key in names}
+
+    async def about_ranked() -> tuple[list[tuple[tuple[str, ...], float]], dict[str, list[PassageHit]]]:
+        ranked = await asyncio.to_thread(_ranked_entities, seeds, mentioned, entities, graph, where)
+        return ranked, await _about(snapshot, {key for names, _ in ranked for key in names} - keys, where)
+
+    about, (ranked, about_those) = await both(lambda: _about(snapshot, keys, where), about_ranked)
+    about |= about_those
     near = await nearness.of([*nearness.soon, *(hit.passage_id for hits in about.values() for hit in hits)])
     reach = _Reach()
     _hand_on_titles(reach, seeds, mentioned, about, near)

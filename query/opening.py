@@ -19,6 +19,7 @@ from shared.clock import Clock
 from shared.embedder import Vector
 from shared.graph import EntityGraph, GraphSnapshot
 from shared.store import KnowledgeReader, Membership, Snapshot
+from shared.together import both
 
 POLL_S: Final = 0.02
 """How often a question that waits for a write looks again; about the time that one batch takes to be stored."""
@@ -77,8 +78,9 @@ class Opener:
         self, inquiry: Inquiry, stages: Stages, purpose: Purpose, vector: asyncio.Task[Vector], stack: AsyncExitStack
     ) -> Opened:
         snapshot, stale = await self._fresh_snapshot(inquiry, stages, stack)
-        memberships = await stages.within(snapshot.memberships(inquiry.principal))
-        stored = await stages.within(snapshot.watermarks())
+        memberships, stored = await stages.within(
+            both(lambda: snapshot.memberships(inquiry.principal), snapshot.watermarks)
+        )
         graph = self.graph.snapshot(inquiry.tenant)
         weights = weigh(inquiry, purpose, memberships, graph)
         searching = self.vectors.searching(inquiry.tenant, inquiry.text, vector, await snapshot.model())

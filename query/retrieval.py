@@ -128,39 +128,54 @@ class Retrieval:
         return tuple(hits), ()
 
 
-@dataclass(frozen=True)
 class RunningArms:
-    """The two arms on their way. Whoever starts them closes them."""
+    """The arms on their way. Whoever starts them closes them."""
 
-    retrieval: Retrieval
-    embedding: asyncio.Task[Vector]
-    keyword: asyncio.Task[ArmResult]
-    vector: asyncio.Task[ArmResult]
+    def __init__(
+        self,
+        retrieval: Retrieval,
+        embedding: asyncio.Task[Vector],
+        keyword: asyncio.Task[ArmResult],
+        vector: asyncio.Task[ArmResult],
+    ) -> None:
+        self._retrieval = retrieval
+        self._embedding = embedding
+        self._keyword = keyword
+        self._vector = vector
+        self._finding: asyncio.Task[Found] | None = None
 
     async def early_hits(self) -> tuple[EarlyHit, ...]:
         """Return the first keyword hits, before anything else is in."""
-        result = await self.keyword
+        result = await self._keyword
         best = [hit.unit_ids[0] for hit in result.hits[:EARLY]]
         if not best:
             return ()
         try:
-            units = await self.retrieval.snapshot.units(best)
+            units = await self._retrieval.snapshot.units(best)
         except CortexError:
             return ()  # a courtesy: the results come anyway, and if the store is broken the arms say so
         shown = [units[unit_id].known.unit for unit_id in best if unit_id in units]
         return tuple(EarlyHit(unit_id=unit.id, title=unit.title, text=unit.text[:EARLY_CHARS]) for unit in shown)
 
-    async def finish(self, entities: Sequence[EntityMatch], purpose: Purpose) -> Found:
-        """Wait for both arms and run the graph arm from them. Arms that are switched off are not there."""
-        both = (await self.keyword, await self.vector)
-        base = tuple(result for result in both if result.arm in self.retrieval.switched_on)
+    def go_on(self, entities: Sequence[EntityMatch], purpose: Purpose) -> None:
+        """Let the graph arm begin where the other two end, without waiting for any of them."""
+        self._finding = asyncio.create_task(self._find(entities, purpose), name="graph-arm")
+
+    async def finish(self) -> Found:
+        """Wait for all arms. Arms that are switched off are not there. `go_on` comes first."""
+        assert self._finding is not None
+        return await self._finding
+
+    async def _find(self, entities: Sequence[EntityMatch], purpose: Purpose) -> Found:
+        both = (await self._keyword, await self._vector)
+        base = tuple(result for result in both if result.arm in self._retrieval.switched_on)
         vector = None
-        if self.embedding.done() and not self.embedding.cancelled() and self.embedding.exception() is None:
-            vector = self.embedding.result()
+        if self._embedding.done() and not self._embedding.cancelled() and self._embedding.exception() is None:
+            vector = self._embedding.result()
         near = {hit.passage_id: hit.score for hit in both[1].hits}
         arms: dict[str, Sequence[PassageHit]] = {result.arm: result.hits for result in base}
         direct = fuse_ranks(arms, arm_weights(purpose, arms.get(VECTOR, ())))
-        reached, lost = await self.retrieval.expand(base, direct, entities, vector, near)
+        reached, lost = await self._retrieval.expand(base, direct, entities, vector, near)
         return Found(
             arms={**arms, GRAPH: tuple(one.hit for one in reached)},
             base=base,
@@ -173,9 +188,10 @@ class RunningArms:
 
     async def close(self) -> None:
         """Stop what still runs and wait until it has."""
-        for task in (self.keyword, self.vector):
+        running = [task for task in (self._finding, self._keyword, self._vector) if task is not None]
+        for task in running:
             task.cancel()
-        await asyncio.gather(self.keyword, self.vector, return_exceptions=True)
+        await asyncio.gather(*running, return_exceptions=True)
 
 
 def _lost_graph(reason: Literal["error", "timeout"], detail: str) -> LostSource:

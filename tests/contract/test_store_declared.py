@@ -102,6 +102,20 @@ async def test_an_undeclared_group_is_the_scope_that_units_were_given_to(store):
     assert await scopes(store, "ann") == ["personal/ann", CORE]
 
 
+async def test_whoever_is_trusted_reads_the_scopes_that_have_units_now(store):
+    """A scope counts as long as any unit is left in it, whichever was seen there before."""
+    await store.apply(
+        asserted(unit("a", "one")), asserted(unit("b", "two")), asserted(unit("c", "x", scope="team/ops"))
+    )
+    assert await scopes(store, None) == [CORE, "team/ops"]
+    await store.apply(asserted(unit("a", "one", scope="team/web", revision=2)), retracted("c"))
+    assert await scopes(store, None) == [CORE, "team/web"]
+    await store.apply(retracted("b"))
+    assert await scopes(store, None) == ["team/web"]
+    await store.apply(asserted(unit("a", "one", revision=3)))
+    assert await scopes(store, None) == [CORE]
+
+
 async def test_being_named_in_a_persons_relation_opens_nothing_of_theirs(store):
     await store.apply(
         entity("bob", "person"), relation("ann", "part_of", "bob"), asserted(unit("v", "mine", scope="personal/bob"))

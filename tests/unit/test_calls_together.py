@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from shared.stores.weaviate.together import both, together
+from shared.together import both, together
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ from shared.stores.weaviate.floors import Floor, Floors
 from shared.stores.weaviate.live import FIRST_CHUNK
 from shared.stores.weaviate.search import HIT, MARGIN, first_of_each
 from shared.stores.weaviate.table import VALUES, Stored, Table
-from shared.stores.weaviate.together import both, together
+from shared.together import both, together
 
 ABOUT, MENTIONED = 1.0, 0.5
 SHARED_MOST = 2_000

@@ -31,8 +31,8 @@ from shared.stores.weaviate.live_objects import pairs_of
 from shared.stores.weaviate.models import Models
 from shared.stores.weaviate.records import CONTRADICTION, DOCUMENT, ENTITY, MENDING, SCOPE, Record
 from shared.stores.weaviate.table import Pair, Table
-from shared.stores.weaviate.together import both, together
 from shared.stores.weaviate.vectors import VectorSource
+from shared.together import both, together
 
 KNOWN_UNITS = 8_192
 """Statements that are remembered: some 30 MB."""

@@ -27,7 +27,7 @@ from shared.stores.weaviate.records import (
     Record,
 )
 from shared.stores.weaviate.table import Table
-from shared.stores.weaviate.together import both
+from shared.together import both
 
 _SAID = (STATEMENT, COMPLETION, DOCUMENT, ENTITY, RELATION)
 

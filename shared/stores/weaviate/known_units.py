@@ -10,7 +10,7 @@ from shared.stores.weaviate import contradictions, records
 from shared.stores.weaviate.live import FIRST_CHUNK
 from shared.stores.weaviate.schema import UNKNOWN_FUTURE
 from shared.stores.weaviate.table import Stored, Table
-from shared.stores.weaviate.together import both
+from shared.together import both
 from shared.validity import from_micros
 
 _KNOWN = ("unit_id", "pid", "superseded_from", "superseded_by", "ends", "body")

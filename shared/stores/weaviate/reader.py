@@ -8,6 +8,7 @@ from shared.stores.weaviate.client import Client
 from shared.stores.weaviate.floors import Floors
 from shared.stores.weaviate.models import read_models
 from shared.stores.weaviate.schema import PREFIX, record_collection, unit_collection
+from shared.stores.weaviate.scopes import Witnesses
 from shared.stores.weaviate.search import TermCounts
 from shared.stores.weaviate.snapshot import WeaviateSnapshot
 from shared.stores.weaviate.table import Table
@@ -34,12 +35,19 @@ class WeaviateReader:
         self._prefix = prefix
         self._counts = TermCounts(self._clock)
         self._floors = Floors()
+        self._witnesses = Witnesses()
 
     @asynccontextmanager
     async def snapshot(self, tenant: str) -> AsyncIterator[WeaviateSnapshot]:
         """Open a view of a tenant; see `WeaviateSnapshot` for how consistent it is."""
         opened = open_snapshot(
-            self._client, self._prefix, tenant, self._clock, counts=self._counts, floors=self._floors
+            self._client,
+            self._prefix,
+            tenant,
+            self._clock,
+            counts=self._counts,
+            floors=self._floors,
+            witnesses=self._witnesses,
         )
         async with opened as snapshot:
             yield snapshot
@@ -67,6 +75,7 @@ async def open_snapshot(
     *,
     counts: TermCounts | None = None,
     floors: Floors | None = None,
+    witnesses: Witnesses | None = None,
 ) -> AsyncIterator[WeaviateSnapshot]:
     """Open a view with the model that is active now."""
     models = await read_models(client, prefix, tenant)
@@ -78,4 +87,5 @@ async def open_snapshot(
         now=clock.now(),
         counts=counts or TermCounts(clock),
         floors=floors or Floors(),
+        witnesses=witnesses or Witnesses(),
     )

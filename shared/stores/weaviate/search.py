@@ -4,7 +4,6 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from shared.clock import Clock
 from shared.embedder import Vector
@@ -14,7 +13,6 @@ from shared.stores.weaviate.conditions import Condition, above, every, is_, one_
 from shared.stores.weaviate.floors import Floor
 from shared.stores.weaviate.live import FIRST_CHUNK
 from shared.stores.weaviate.table import MOST, PAGE, Stored, Table
-from shared.stores.weaviate.together import together
 
 HIT = ("pid", "unit_id", "moment")
 MARGIN = 16
@@ -76,11 +74,6 @@ def _passages(found: Sequence[Stored]) -> list[Found]:
 def newest_first(moments: dict[str, int]) -> tuple[str, ...]:
     """Return units by moment, newest first, ties by id."""
     return tuple(sorted(moments, key=lambda unit_id: (-moments[unit_id], unit_id)))
-
-
-async def counted(names: Sequence[str], count: Callable[[str], Awaitable[int]]) -> dict[str, int]:
-    """Return the count of each name, several at a time. All have ended when it returns or raises."""
-    return dict(zip(names, await together(partial(count, name) for name in names), strict=True))
 
 
 class TermCounts:

@@ -10,7 +10,7 @@ from shared.stores.weaviate.floors import Floor, Floors
 from shared.stores.weaviate.live import FIRST_CHUNK
 from shared.stores.weaviate.search import MARGIN, newest
 from shared.stores.weaviate.table import Stored, Table
-from shared.stores.weaviate.together import together
+from shared.together import together
 
 TOGETHER: Final = 8
 """Keys of few units that are asked for in one request."""

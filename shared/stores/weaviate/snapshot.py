@@ -12,12 +12,10 @@ import numpy as np
 
 from schemas.answers import KnownUnit
 from schemas.commands import Job, Selection
-from schemas.entities import ORGANISATIONAL, EntityDeclaration, RelationDeclaration
-from schemas.units import ScopeLevel
+from schemas.entities import EntityDeclaration, RelationDeclaration
 from shared.embedder import Vector, Vectors
 from shared.errors import InvalidInput
 from shared.known_units import known_unit
-from shared.memberships import LEVELS, MAX_DEPTH, walk
 from shared.store import (
     STORED,
     FoundContradiction,
@@ -32,20 +30,21 @@ from shared.store import (
     UnitVersion,
 )
 from shared.stores.memory_again import version_of
-from shared.stores.memory_state import Declared
 from shared.stores.weaviate import contradictions, records, search
 from shared.stores.weaviate.about import about
 from shared.stores.weaviate.conditions import Condition, above, every, is_, one_of, true
 from shared.stores.weaviate.contradictions import Listed
+from shared.stores.weaviate.declared import declared, memberships
 from shared.stores.weaviate.filters import passing
 from shared.stores.weaviate.floors import Floors
 from shared.stores.weaviate.known_units import stored_units
 from shared.stores.weaviate.live import FIRST_CHUNK
 from shared.stores.weaviate.models import Models
-from shared.stores.weaviate.records import DOCUMENT, ENTITY, JOB, PAST, RELATION, SCOPE, STATEMENT, WATERMARK
+from shared.stores.weaviate.records import DOCUMENT, ENTITY, JOB, PAST, RELATION, STATEMENT, WATERMARK
+from shared.stores.weaviate.scopes import Scopes, Witnesses
 from shared.stores.weaviate.sharing import Sharing
 from shared.stores.weaviate.table import Table
-from shared.stores.weaviate.together import both, together
+from shared.together import both, together
 from shared.vector_models import KnownModel
 
 
@@ -62,12 +61,14 @@ class WeaviateSnapshot:
         now: datetime,
         counts: search.TermCounts,
         floors: Floors,
+        witnesses: Witnesses,
     ) -> None:
         self._records = kept
         self._tables = live
         self._live = live.get(models.active or "")
         self._sharing = None if self._live is None else Sharing(self._live, tenant, floors)
         self._floors = floors
+        self._scopes = Scopes(kept, self._live, tenant, witnesses)
         self._tenant = tenant
         self._models = models
         self._now = now
@@ -75,28 +76,7 @@ class WeaviateSnapshot:
 
     async def memberships(self, principal: str | None) -> list[Membership]:
         """Return the scopes a principal may read."""
-        if principal is None:
-            return [Membership(key, 0) for key in await self._in_use()]
-        upward = await self._upward(principal)
-        targets = {one.target_id for relations in upward.values() for one in relations}
-        declared = await self._declared(ENTITY, {records.declared_key(ENTITY, one) for one in targets})
-        types = {data.id: data.type for data in declared if isinstance(data, EntityDeclaration)}
-        in_use = await self._in_use(
-            {
-                f"{level.value}/{one}"
-                for one in targets - types.keys()
-                for level in ScopeLevel
-                if level is not ScopeLevel.PERSONAL
-            }
-        )
-
-        def levels(entity_id: str) -> list[ScopeLevel]:
-            if entity_id in types:
-                kind = types[entity_id]
-                return [LEVELS[kind]] if kind in LEVELS else []
-            return [level for level in ScopeLevel if f"{level.value}/{entity_id}" in in_use]
-
-        return walk(principal, lambda entity_id: upward.get(entity_id, ()), levels, self._now)
+        return await memberships(self._records, self._scopes, principal, self._now)
 
     async def watermarks(self, stage: str = STORED) -> dict[tuple[str, int], int]:
         """Return the highest number whose effect is durable, per (topic, partition)."""
@@ -226,7 +206,7 @@ class WeaviateSnapshot:
     async def entities(self) -> tuple[int, list[EntityDeclaration]]:
         """Return a version, and the declared entities by id."""
         version = await self.entities_version()
-        found = [data for data in await self._declared(ENTITY) if isinstance(data, EntityDeclaration)]
+        found = [data for data in await declared(self._records, ENTITY) if isinstance(data, EntityDeclaration)]
         return version, sorted(found, key=lambda one: one.id)
 
     async def entities_version(self) -> int:
@@ -237,7 +217,9 @@ class WeaviateSnapshot:
     async def relations(self, entity_id: str | None = None) -> list[RelationDeclaration]:
         """Return declared relations by identity."""
         keys = None if entity_id is None else {f"source:{entity_id}", f"target:{entity_id}"}
-        found = [data for data in await self._declared(RELATION, keys) if isinstance(data, RelationDeclaration)]
+        found = [
+            data for data in await declared(self._records, RELATION, keys) if isinstance(data, RelationDeclaration)
+        ]
         return sorted(found, key=lambda one: f"{one.source_id} {one.relation.value} {one.target_id}")
 
     async def entity_keys(self, scopes: frozenset[str], limit: int, after: str | None = None) -> list[tuple[str, int]]:
@@ -257,7 +239,7 @@ class WeaviateSnapshot:
             partial(self._records.count, every(is_("kind", RELATION), is_("number", 0))),
         ]
         (passages, documents, entities, relations), (by_scope, pairs) = await both(
-            lambda: together(numbers), lambda: both(self._scopes, self._pairs)
+            lambda: together(numbers), lambda: both(self._scopes.counts, self._pairs)
         )
         return StoreCounts(
             units=sum(by_scope.values()),
@@ -322,57 +304,6 @@ class WeaviateSnapshot:
             conditions.append(above("chunks", 0))
         table = self._live if selection.model is None else self._tables.get(selection.model)
         return table, every(*conditions)
-
-    async def _scopes(self) -> dict[str, int]:
-        """Return the scopes that have units, by key, with how many."""
-        live = self._live
-        if live is None:
-            return {}
-        counts = await search.counted(
-            await self._named_scopes(), lambda scope: live.count(every(is_("scope", scope), FIRST_CHUNK))
-        )
-        return {scope: number for scope, number in counts.items() if number}
-
-    async def _in_use(self, among: set[str] | None = None) -> list[str]:
-        """Return the scopes that have units, by key, among the given ones or all. To count them would take 20 times as long."""
-        live = self._live
-        if live is None:
-            return []
-        names = await self._named_scopes() if among is None else sorted(among)
-        one_of_each = await together(
-            partial(live.page, every(is_("scope", scope), FIRST_CHUNK), ["pid"], limit=1) for scope in names
-        )
-        return [scope for scope, found in zip(names, one_of_each, strict=True) if found]
-
-    async def _named_scopes(self) -> list[str]:
-        """Return the scopes that have, or had, units, by key."""
-        return sorted(one.properties["text"] for one in await self._records.fetch(is_("kind", SCOPE), ["text"]))
-
-    async def _upward(self, principal: str) -> dict[str, list[RelationDeclaration]]:
-        """Return the relations that start at whatever the principal may belong to, a step at a time."""
-        found: dict[str, list[RelationDeclaration]] = {}
-        frontier = {principal}
-        for _ in range(MAX_DEPTH):
-            found |= {entity_id: [] for entity_id in frontier}
-            for data in await self._declared(RELATION, {f"source:{entity_id}" for entity_id in frontier}):
-                if isinstance(data, RelationDeclaration) and data.relation in ORGANISATIONAL:
-                    found[data.source_id].append(data)
-            frontier = {one.target_id for entity_id in frontier for one in found[entity_id]} - found.keys()
-            if not frontier:
-                break
-        return found
-
-    async def _declared(self, kind: str, keys: set[str] | None = None) -> list[object]:
-        """Return what stands declared of a kind, and retractions: the highest-ranked of each identity."""
-        if keys is None:
-            found = await self._records.fetch(is_("kind", kind), ["body"])
-        else:
-            found = await self._records.fetch_any("keys", keys, ["body"], is_("kind", kind))
-        standing: dict[str, Declared] = {}
-        for identity, declared in (records.declared_from(one.properties["body"]) for one in found):
-            if identity not in standing or declared.rank > standing[identity].rank:
-                standing[identity] = declared
-        return [declared.data for declared in standing.values()]
 
     def _require_fitting(self, query: Vector) -> None:
         dims = self._models.dims[self._models.active or ""]

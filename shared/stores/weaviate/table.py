@@ -26,7 +26,7 @@ from shared.errors import StoreUnavailable
 from shared.stores.weaviate.client import Absent, Client
 from shared.stores.weaviate.conditions import Condition, above, among, below, either, every, one_of
 from shared.stores.weaviate.schema import SLOTS
-from shared.stores.weaviate.together import together
+from shared.together import together
 
 Value = TypeVar("Value")
 Pair = tuple[str, str | int]

@@ -37,7 +37,7 @@ from shared.stores.weaviate.reader import open_snapshot
 from shared.stores.weaviate.records import CONTRADICTION, STANDING, STATEMENT, WATERMARK, Record
 from shared.stores.weaviate.schema import PREFIX, record_collection
 from shared.stores.weaviate.table import Table
-from shared.stores.weaviate.together import both
+from shared.together import both
 from shared.validity import micros
 from shared.vector_models import Coverage, KnownModel, Text
 
