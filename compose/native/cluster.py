@@ -22,8 +22,6 @@ from shared.topics import wanted_topics
 SERVERS: Final = ("kafka", "weaviate", "redis")
 """They end in the reverse order: the log is the truth and outlives the others."""
 
-LEFT_BEHIND_S: Final = 3.0  # the guards of a killed run end its servers within 2 s
-
 OnReady = Callable[[Mapping[str, str]], Awaitable[None]]
 
 
@@ -71,8 +69,7 @@ async def run_cluster(
     lock = FileLock.take(folder / "lock")
     try:
         if lock.left_behind:
-            on_progress("the last run was killed: its servers end")
-            await asyncio.sleep(LEFT_BEHIND_S)
+            on_progress("the last run was killed: its servers end first")
         cluster = _Cluster(folder, only, ClusterPorts.choose(first_port, only), partitions, on_progress)
         with stop_signals(again=cluster.end_at_once) as stop:
             await cluster.run(stop, on_ready)

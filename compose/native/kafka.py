@@ -56,13 +56,23 @@ class KafkaPorts:
 class KafkaServer(Server):
     """A node that runs on its folder."""
 
-    def __init__(self, command: Command, log: Path, ports: KafkaPorts) -> None:
-        self._client_port = ports.client
+    def __init__(self, java: str, jars: Path, folder: Path, ports: KafkaPorts) -> None:
+        self._java = java
+        self._jars = jars
+        self._folder = folder
+        self._ports_of = ports
         self.bootstrap = f"{LOOPBACK}:{ports.client}"
-        super().__init__(command, (ports.client, ports.controller), log, self._answers, START_S)
+        words = (*_jvm(java, jars), "kafka.Kafka", "server.properties")
+        command = Command("Kafka", words, folder, _env(folder), STOP_S)
+        super().__init__(command, (ports.client, ports.controller), folder / LOG, self._answers, START_S)
+
+    async def _prepare(self) -> None:
+        await asyncio.to_thread(_write_settings, self._folder, self._ports_of)
+        if not (self._folder / "data" / "meta.properties").exists():
+            await _format(self._java, self._jars, self._folder, self._folder / LOG)
 
     async def _answers(self) -> bool:
-        if not await accepts(self._client_port):  # the client's library would log each try as an error
+        if not await accepts(self._ports_of.client):  # the client's library would log each try as an error
             return False
         try:
             await cluster_id(self.bootstrap, deadline_s=ANSWER_S)
@@ -74,23 +84,17 @@ class KafkaServer(Server):
 async def start_kafka(folder: Path, ports: KafkaPorts, on_progress: OnProgress = lambda _: None) -> KafkaServer:
     """Start a node on the data in ``folder`` (made where it is missing) and wait until it serves.
 
-    Raises ToolMissing (Java, or at the first time Maven), PortInUse, NotReady, DataFolderError.
+    Raises ToolMissing (Java, or at the first time Maven), FolderInUse, another DataFolderError, PortInUse, NotReady.
     """
     java, jars = _java(), await install_kafka(on_progress)
-    folder = await asyncio.to_thread(_prepared, folder, ports)
-    log = folder / LOG
-    if not (folder / "data" / "meta.properties").exists():
-        await _format(java, jars, folder, log)
-    command = Command("Kafka", (*_jvm(java, jars), "kafka.Kafka", "server.properties"), folder, _env(folder), STOP_S)
-    return await KafkaServer(command, log, ports).start()
+    folder = await asyncio.to_thread(made, folder)
+    return await KafkaServer(java, jars, folder, ports).start()
 
 
-def _prepared(folder: Path, ports: KafkaPorts) -> Path:
-    """Write what the node reads at its start, and return the folder's absolute path."""
-    folder = made(folder)
+def _write_settings(folder: Path, ports: KafkaPorts) -> None:
+    """Write what the node reads at its start."""
     (folder / "server.properties").write_text(properties(folder / "data", ports), encoding="utf-8")
     (folder / "log4j2.properties").write_text(LOG4J, encoding="utf-8")
-    return folder
 
 
 async def install_kafka(on_progress: OnProgress = lambda _: None) -> Path:

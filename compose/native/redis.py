@@ -29,7 +29,7 @@ class RedisServer(Server):
 async def start_redis(folder: Path, port: int) -> RedisServer:
     """Start a server on the data in ``folder`` (made where it is missing) and wait until it serves.
 
-    Raises PortInUse, NotReady, DataFolderError.
+    Raises FolderInUse, another DataFolderError, PortInUse, NotReady.
     """
     folder = await asyncio.to_thread(made, folder)
     options = {

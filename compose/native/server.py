@@ -8,19 +8,25 @@ from pathlib import Path
 from typing import Final, Self
 
 from compose.local.children import Child, Command
-from compose.local.folder import translated
+from compose.local.folder import FileLock, translated
 from compose.native.installing import end_of
 from compose.native.ports import LOOPBACK, ports_from
 from shared.errors import NotReady, PortInUse
 
 LOG: Final = "server.log"
+LOCK: Final = "in-use"
+LEFT_BEHIND_S: Final = 3.0  # the guard of a killed run ends its server within 2 s
 LOOK_EVERY_S: Final = 0.05
 LET_GO_S: Final = 5.0  # the system takes back a killed server's memory before its ports: 0.1 s for half a gigabyte
 ANSWER_S: Final = 2.0
 
 
 class Server:
-    """One server. Its command ends when this process does, however that happens."""
+    """One server. Its command ends when this process does, however that happens.
+
+    Its folder is held from the start until it has ended. Servers' own locks come too late: a second Kafka has opened, and
+    spoilt, the log of the one that runs before it asks for its lock.
+    """
 
     def __init__(
         self, command: Command, ports: Sequence[int], log: Path, healthy: Callable[[], Awaitable[bool]], start_s: float
@@ -35,6 +41,7 @@ class Server:
         self._healthy = healthy
         self._start_s = start_s
         self._child: Child | None = None
+        self._lock: FileLock | None = None
 
     @property
     def name(self) -> str:
@@ -49,13 +56,15 @@ class Server:
     async def start(self) -> Self:
         """Start it and wait until it serves.
 
-        Raises PortInUse, or NotReady with the end of its log; nothing is left running then.
+        Raises FolderInUse, another DataFolderError, PortInUse, or NotReady with the end of its log; nothing is left running.
         """
         assert not self.running, f"{self.name} runs already"
-        await self._wait_free()
-        with self._log.open("ab") as file:
-            self._child = await Child.start(self._command, output=file.fileno(), errors=file.fileno())
         try:
+            await self._claim()
+            await self._prepare()
+            await self._wait_free()
+            with self._log.open("ab") as file:
+                self._child = await Child.start(self._command, output=file.fileno(), errors=file.fileno())
             await self._wait_healthy(self._child)
         except BaseException:
             await self.kill()
@@ -71,16 +80,33 @@ class Server:
         """Ask it to end, and see to it after its grace."""
         if self._child is not None:
             await self._child.stop()
+        self._let_go()
 
     async def kill(self) -> None:
         """End it at once, as a crash would."""
         if self._child is not None:
             self._child.kill()
             await self._child.wait()
+        self._let_go()
 
     def memory_mb(self) -> float:
         """Return its resident memory in MB, 0 when it does not run."""
         return self._child.memory_mb() if self._child is not None else 0.0
+
+    async def _prepare(self) -> None:
+        """Put what it reads at its start into its folder, which is held."""
+
+    async def _claim(self) -> None:
+        """Hold the folder; one that is started again after it ended by itself holds it already."""
+        if self._lock is None:
+            self._lock = await asyncio.to_thread(FileLock.take, self._command.folder / LOCK)
+            if self._lock.left_behind:
+                await asyncio.sleep(LEFT_BEHIND_S)
+
+    def _let_go(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
     async def _wait_free(self) -> None:
         """Another server's answers on a port would be taken for this one's; but a killed one needs a moment to let go."""

@@ -61,7 +61,7 @@ async def start_weaviate(
 ) -> WeaviateServer:
     """Start a node on the data in ``folder`` (made where it is missing) and wait until it serves.
 
-    Raises ToolMissing (Go, at the first time), PortInUse, NotReady, DataFolderError.
+    Raises ToolMissing (Go, at the first time), FolderInUse, another DataFolderError, PortInUse, NotReady.
     """
     binary = await install_weaviate(on_progress)
     folder = await asyncio.to_thread(made, folder)

@@ -28,7 +28,7 @@ from shared.stores.sqlite import SqliteReader, SqliteWriter
 from shared.text import query_terms
 from tests.conftest import BROKER
 
-WAIT_S = 60.0  # a bound for conditions, generous because the machine may be busy; nothing here measures time
+WAIT_S = 120.0  # a bound for conditions, generous because the machine may be busy; nothing here measures time
 
 
 async def until(condition: Callable[[], object], timeout_s: float = WAIT_S) -> None:

@@ -5,7 +5,7 @@ from redis.asyncio import Redis
 
 from compose.native.ports import free_ports
 from compose.native.redis import start_redis
-from shared.errors import NotReady, PortInUse
+from shared.errors import FolderInUse, NotReady, PortInUse
 
 pytestmark = [pytest.mark.anyio, pytest.mark.integration]
 
@@ -46,3 +46,13 @@ async def test_another_server_on_its_port_is_not_taken_for_it(tmp_path):
             await start_redis(tmp_path / "two", port)
     finally:
         await server.stop()
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+async def test_its_folder_is_held_until_it_has_ended(tmp_path, how):
+    server = await start_redis(tmp_path / "redis", free_ports(1)[0])
+    with pytest.raises(FolderInUse, match="stop it first"):
+        await start_redis(tmp_path / "redis", free_ports(1)[0])
+    await getattr(server, how)()
+    server = await start_redis(tmp_path / "redis", free_ports(1)[0])
+    await server.stop()
