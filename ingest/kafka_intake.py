@@ -7,7 +7,14 @@ from ingest.intake import Foreign, Place
 from ingest.letters import identity_in
 from schemas.positions import Position
 from shared.kafka import Outgoing, Publisher, Record
-from shared.logs.kafka_records import names_in, recorded_in, revision_in
+from shared.logs.kafka_records import (
+    ORIGIN,
+    ORIGIN_REVISION,
+    names_in,
+    origin_headers,
+    recorded_in,
+    revision_in,
+)
 from shared.partitioner import partition_of
 
 
@@ -15,7 +22,8 @@ class KafkaIntake:
     """Positions are offsets; a *stray*, a record in a partition that its key does not name, is sent on to the right one.
 
     A producer whose partitioner is not murmur2 makes strays: without this, two events about one unit could stand in two
-    partitions, and nothing would keep their order.
+    partitions, and nothing would keep their order. It counts as what it was where it came first, for a replay of the log
+    meets it there.
     """
 
     def __init__(self, log_id: str, partitions: int, publisher: Publisher, prefix: str = "") -> None:
@@ -44,11 +52,21 @@ class KafkaIntake:
         )
 
     async def accept(self, foreign: Sequence[Foreign], topic: str) -> None:
-        """Send strays to the partition of their key, with their bytes and headers as they are. Raises LogUnavailable."""
+        """Send strays to the partition of their key, with their bytes and headers. Raises LogUnavailable."""
         messages = []
         for record, event in foreign:
             key = event.key.encode()
-            headers = tuple((name, bytes(value or b"")) for name, value in record.headers)
+            headers = (*((name, bytes(value or b"")) for name, value in record.headers), *self._first(record))
             body = bytes(record.value or b"")
             messages.append((partition_of(key, self._partitions), Outgoing(key, body, headers)))
         await self._publisher.send(topic.removeprefix(self._prefix), messages)
+
+    def _first(self, record: Record) -> tuple[tuple[str, bytes], ...]:
+        """Return headers that say where a stray stood and what it counts as, unless it comes again and has them."""
+        headers = dict(record.headers)
+        if ORIGIN in headers or ORIGIN_REVISION in headers:
+            return ()
+        topic = record.topic.removeprefix(self._prefix)
+        place = Position(log=self._log_id, topic=topic, partition=record.partition, number=record.offset)
+        timestamp_ms = int(getattr(record, "timestamp", 0) or 0)
+        return origin_headers(place, revision_in(headers, timestamp_ms, record.offset))

@@ -19,7 +19,7 @@ from schemas.status import DeadLetter, LetterMark, LetterState
 from shared.clock import Clock
 from shared.kafka import Outgoing, Publisher
 from shared.log import BULK, EVENTS, EventLog, LogRecord
-from shared.logs.kafka_records import ORIGIN, ORIGIN_REVISION
+from shared.logs.kafka_records import ORIGIN, ORIGIN_REVISION, origin_headers
 from shared.partitioner import partition_of
 
 OURS: Final = frozenset({ORIGIN, ORIGIN_REVISION, REPLAYS})
@@ -68,7 +68,7 @@ async def replay_record(row: LogRecord, means: Means) -> None:
     if means.intake is not None:
         await means.publisher.publish(place.topic, place.partition, [means.intake.stamp(row)])
         return
-    await _append(Outgoing(row.key.encode(), row.body, _origin(place, row.revision)), place.partition, means)
+    await _append(Outgoing(row.key.encode(), row.body, origin_headers(place, row.revision)), place.partition, means)
 
 
 async def _send(letter: DeadLetter, means: Means) -> None:
@@ -76,7 +76,7 @@ async def _send(letter: DeadLetter, means: Means) -> None:
     place = Position(log=means.log.log_id, topic=letter.topic, partition=letter.partition, number=letter.offset)
     named = (REPLAYS, letter.id.encode())
     if is_event and means.intake is None:
-        headers = (*_theirs(letter.headers), *_origin(place, letter.revision), named)
+        headers = (*_theirs(letter.headers), *origin_headers(place, letter.revision), named)
         await _append(Outgoing(letter.key, letter.body, headers), letter.partition, means)
         return
     row = await means.log.at(place) if is_event else None
@@ -91,11 +91,6 @@ async def _append(sent: Outgoing, partition: int, means: Means) -> None:
     """Append to bulk: live events do not wait for what is replayed."""
     number = partition if sent.key is None else partition_of(sent.key, means.log.partitions)
     await means.publisher.publish(BULK, number, [sent])
-
-
-def _origin(place: Position, revision: int | None) -> tuple[tuple[str, bytes], ...]:
-    counts_as = () if revision is None else ((ORIGIN_REVISION, str(revision).encode()),)
-    return ((ORIGIN, place.token().encode()), *counts_as)
 
 
 def _theirs(headers: tuple[tuple[str, bytes], ...]) -> tuple[tuple[str, bytes], ...]:

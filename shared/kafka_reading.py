@@ -81,13 +81,14 @@ class PartitionReader:
         for (topic, partition), offset in offsets.items():
             self._consumer.seek(TopicPartition(topic, partition), offset)
 
-    async def poll(self, limit: int, wait_s: float) -> list[Kept]:
-        """Return the next records, none when there are none within ``wait_s``."""
+    async def poll(self, limit: int, wait_s: float, places: Iterable[Place] = ()) -> list[Kept]:
+        """Return the next records, none when there are none within ``wait_s``; only of these places, where some are given."""
         if self._paused:
             self._consumer.resume(*self._places)
             self._paused = False
         async with _translated(self._deadline_s + wait_s):
-            polled = await self._consumer.getmany(timeout_ms=int(wait_s * 1000), max_records=limit)
+            wanted = [TopicPartition(*place) for place in places]
+            polled = await self._consumer.getmany(*wanted, timeout_ms=int(wait_s * 1000), max_records=limit)
         return [_kept(record) for records in polled.values() for record in records]
 
     async def position(self, place: Place) -> int:

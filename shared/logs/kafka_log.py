@@ -19,6 +19,7 @@ from shared.kafka_reading import Kept, PartitionReader
 from shared.letter_records import letter_of, mark_record
 from shared.letters import EVERY, LetterFilter, buried, marked
 from shared.log import EVENTS, Appended, LogRecord
+from shared.logs.kafka_order import TimeOrder
 from shared.logs.kafka_records import as_log_record, recorded_at
 from shared.logs.kafka_shelves import CommandShelf, LetterShelf
 from shared.logs.kafka_tail import Tail
@@ -152,18 +153,20 @@ class KafkaLog:
         return self._tail.pending(tenant, stored)
 
     async def scan(self, tenant: str | None = None) -> AsyncIterator[Sequence[LogRecord]]:
-        """Yield everything that was kept when it was called, in order per partition."""
+        """Yield everything that was kept when it was called, a key's events in the order of their times."""
         names = [topic_name(self._prefix, topic) for topic in LOG_TOPICS]
         async with await PartitionReader.open(self._bootstrap, names) as reader:
             ends = {place: after for place, (first, after) in (await reader.bounds()).items() if after > first}
             left = set(ends)
+            order = TimeOrder(sorted(ends, key=lambda place: names.index(place[0])))
             while left:
-                kept = [one for one in await reader.poll(PAGE, POLL_S) if one.offset < ends[one.topic, one.partition]]
-                records = [record for one in kept if (record := self._record(one)) is not None]
+                polled = await reader.poll(PAGE, POLL_S, order.hungry(left))
+                order.take(one for one in polled if one.offset < ends[one.topic, one.partition])
+                left = {place for place in left if await reader.position(place) < ends[place]}
+                records = [record for one in order.due(left) if (record := self._record(one)) is not None]
                 page = [record for record in records if tenant in (None, record.tenant)]
                 if page:
                     yield page
-                left = {place for place in left if await reader.position(place) < ends[place]}
 
     async def order(self, command: Command) -> bool:
         """Publish a command; False where its tenant's store, or what was read of the topic, knows the id."""

@@ -53,6 +53,12 @@ def revision_in(headers: dict[str, bytes], timestamp_ms: int, offset: int) -> in
     return implied_revision(timestamp_ms, offset) if first is None else first
 
 
+def origin_headers(place: Position, revision: int | None) -> tuple[tuple[str, bytes], ...]:
+    """Return the headers of an event that comes again: where it stood first, and what it counted as there."""
+    counts_as = () if revision is None else ((ORIGIN_REVISION, str(revision).encode()),)
+    return ((ORIGIN, place.token().encode()), *counts_as)
+
+
 def _first_revision(headers: dict[str, bytes]) -> int | None:
     first = headers.get(ORIGIN_REVISION, b"")
     return int(first) if first.isdigit() and len(first) <= _DIGITS else None
@@ -84,7 +90,7 @@ def names_in(body: bytes | None, headers: Mapping[str, bytes]) -> dict[str, Any]
     """Return the ``tenant``, ``source`` and ``id`` that a record gives, however unusable it is otherwise.
 
     The log and the first stage must read the same: what one takes for a tenant's event, and the other for nobody's, would
-    count as waiting for ever.
+    count as waiting for ever. In the binary mode the headers count; otherwise the body, and headers where that says nothing.
     """
     try:
         value: Any = orjson.loads(body or b"")
@@ -92,7 +98,10 @@ def names_in(body: bytes | None, headers: Mapping[str, bytes]) -> dict[str, Any]
         value = None
     names = {name: value.get(name) if isinstance(value, dict) else None for name in NAMES}
     binary = {name: headers.get(f"{KAFKA_PREFIX}{name}") for name in NAMES}
-    return names | {name: given.decode("utf-8", "replace") for name, given in binary.items() if given is not None}
+    told = {name: given.decode("utf-8", "replace") for name, given in binary.items() if given is not None}
+    if not is_binary(headers, kafka_content_type(headers.items()), KAFKA_PREFIX):
+        told |= {name: given for name, given in names.items() if given is not None}
+    return {**names, **told}
 
 
 def _structured(record: Kept) -> bytes:

@@ -1,6 +1,8 @@
 """What a log that is Kafka remembers and how it reads its records: pure rules, no broker."""
 
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import orjson
 import pytest
@@ -27,6 +29,7 @@ from shared.logs.kafka_records import (
 )
 from shared.logs.kafka_shelves import CommandShelf, LetterShelf
 from shared.logs.kafka_tail import Tail
+from shared.partitioner import partition_of
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 NOON_MS = int(NOON.timestamp() * 1000)
@@ -75,6 +78,53 @@ def test_what_nobody_can_read_is_the_same_tenants_for_the_log_and_for_the_first_
     logged = as_log_record(record, "log", "x.")
     place = KafkaIntake("log", 4, None, "x.").place(record, None, None)
     assert place.tenant == (logged.tenant if logged else None)
+
+
+# strays
+
+
+class Sent:
+    """A publisher that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.messages: list = []
+
+    async def send(self, topic, messages):
+        self.messages += messages
+        return []
+
+
+def as_read(record: Kept) -> SimpleNamespace:
+    """The record as a stage's consumer gets it."""
+    return SimpleNamespace(**asdict(record), timestamp=record.timestamp_ms)
+
+
+async def forwarded(stray: Kept, *, offset: int = 9, timestamp_ms: int = NOON_MS + 5_000) -> Kept:
+    """Send a stray to where it belongs, and return the record that stands there then."""
+    sent = Sent()
+    await KafkaIntake("log", 4, sent, "x.").accept([(as_read(stray), parse_event(event()))], "x.cortex.events")
+    [(partition, one)] = sent.messages
+    assert partition == partition_of(b"acme/u1", 4)
+    return Kept(stray.topic, partition, offset, timestamp_ms, one.key, one.value, one.headers)
+
+
+@pytest.mark.anyio
+async def test_a_stray_counts_where_it_is_sent_as_it_does_where_it_came():
+    """A replay of the log meets it where it came first: else the store and one that is rebuilt tell two revisions."""
+    stray = kept(orjson.dumps(event()), headers=(("mine", b"1"),))
+    came, sent = as_log_record(stray, "log", "x."), as_log_record(await forwarded(stray), "log", "x.")
+    assert (sent.revision, sent.recorded_at) == (came.revision, came.recorded_at)
+    place = KafkaIntake("log", 4, None, "x.").place(as_read(await forwarded(stray)), event(), "acme/u1")
+    assert (place.revision, place.recorded_at) == (came.revision, came.recorded_at)
+
+
+@pytest.mark.anyio
+async def test_a_stray_keeps_its_headers_and_what_it_counted_as_when_it_came_again():
+    first = implied_revision(NOON_MS - 60_000, 3)
+    headers = ((ORIGIN, b"token"), (ORIGIN_REVISION, str(first).encode()), ("mine", b"1"))
+    sent = await forwarded(kept(orjson.dumps(event()), headers=headers))
+    assert sent.headers == headers
+    assert as_log_record(sent, "log", "x.").revision == first
 
 
 # revisions
@@ -129,8 +179,14 @@ def test_a_record_is_read_as_the_event_that_it_carries():
     assert record.revision == implied_revision(NOON_MS, 5)
 
 
+def test_a_header_of_the_binary_mode_beside_a_whole_event_names_no_other():
+    record = as_log_record(kept(orjson.dumps(event()), headers=(("ce_id", b"\xff"),)), "log-1", "x.")
+    assert record is not None
+    assert record.event_id == event()["id"]
+
+
 def test_in_the_binary_mode_the_attributes_stand_in_headers():
-    headers = (("ce_tenant", b"acme"), ("ce_source", b"wiki"), ("ce_id", b"e9"))
+    headers = (("ce_specversion", b"1.0"), ("ce_tenant", b"acme"), ("ce_source", b"wiki"), ("ce_id", b"e9"))
     record = as_log_record(kept(b'{"id": "u1"}', headers=headers), "log-1", "x.")
     assert record is not None
     assert (record.tenant, record.event_id) == ("acme", "e9")
