@@ -76,6 +76,7 @@ class Lanes(RebalanceListener):  # type: ignore[misc]  # aiokafka is untyped
         self._closed = False
         self._committing = asyncio.Lock()
         self._uncommitted_since_s: float | None = None
+        self._telling: asyncio.Task[None] | None = None  # the commit that is under way
 
     def attach(self, consumer: Any) -> None:
         """Know the consumer before it has polled anything, so that `behind` can ask it."""
@@ -112,6 +113,9 @@ class Lanes(RebalanceListener):  # type: ignore[misc]  # aiokafka is untyped
         """Take nothing more; finish, commit, forget. The consumer must still run."""
         self._closed = True
         await self._drain(self._drain_s if drain_s is None else drain_s)
+        if self._telling is not None:
+            self._telling.cancel()
+            await asyncio.gather(self._telling, return_exceptions=True)
 
     async def commit_forever(self) -> None:
         """Commit what is done, every COMMIT_EVERY_S: one request for all lanes."""
@@ -218,7 +222,7 @@ class Lanes(RebalanceListener):  # type: ignore[misc]  # aiokafka is untyped
                 return
             try:
                 async with asyncio.timeout(COMMIT_DEADLINE_S):
-                    await self._consumer.commit(due)
+                    await self._tell(due)
             except (KafkaError, TimeoutError) as error:
                 # nothing is lost: the records come again, and handling them again changes nothing
                 self._metrics.committed(self.stage, "failed")
@@ -230,3 +234,17 @@ class Lanes(RebalanceListener):  # type: ignore[misc]  # aiokafka is untyped
             for place, offset in due.items():
                 if place in self._lanes:
                     self._lanes[place].committed = offset
+
+    async def _tell(self, due: dict[TopicPartition, int]) -> None:
+        """Commit, once an earlier commit that nobody waits for any more has ended. Raises KafkaError.
+
+        aiokafka goes on with a commit whose caller has left: it could overtake a later one, and its error would be nobody's.
+        """
+        if self._telling is not None:
+            await asyncio.wait({self._telling})
+            if not self._telling.cancelled():
+                self._telling.exception()  # told when its time was up
+        self._telling = asyncio.create_task(self._consumer.commit(due), name=f"{self.stage}-commit")
+        await asyncio.wait({self._telling})
+        told, self._telling = self._telling, None
+        told.result()

@@ -1,6 +1,7 @@
 """Lanes: order, exact offsets, pausing, and what a revoke does. The consumer is a plain one of ours."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -190,6 +191,42 @@ async def test_a_refused_commit_is_tried_again_and_kills_nothing():
         consumer.refuse = None
         await made._commit()
         assert consumer.last(P0) == 1
+
+
+@pytest.mark.parametrize("late", [None, KafkaError("unknown member")], ids=["comes late", "fails late"])
+async def test_a_commit_that_does_not_come_back_in_time_ends_before_the_next_begins(late, monkeypatch):
+    """aiokafka goes on with it; its error must be somebody's, and it must not overtake the next one."""
+    monkeypatch.setattr("ingest.lanes.COMMIT_DEADLINE_S", 0.05)
+    work, consumer, answered = Work(), Consumer(), asyncio.Event()
+    nobodys: list[dict] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: nobodys.append(context))
+
+    async def on_its_way(offsets: dict) -> None:
+        await answered.wait()
+        if late:
+            raise late
+        consumer.commits.append(dict(offsets))
+
+    async def slow(offsets: dict) -> None:
+        await asyncio.shield(on_its_way(offsets))
+
+    async with lanes(work) as made:
+        with monkeypatch.context() as patched:
+            patched.setattr(consumer, "commit", slow)
+            made.feed(consumer, [Stamped(0)])
+            await until(lambda: made._lanes and made._lanes[P0].next_offset)
+            await made._commit()
+            assert made.uncommitted_s() > 0
+        made.feed(consumer, [Stamped(1)])
+        await until(lambda: made._lanes[P0].next_offset == 2)
+        await made._commit()
+        assert consumer.commits == [], "the earlier one is still on its way"
+        answered.set()
+        await made._commit()
+        assert consumer.commits == ([{P0: 2}] if late else [{P0: 1}, {P0: 2}])
+        assert made.uncommitted_s() == 0
+    gc.collect()
+    assert nobodys == []
 
 
 async def test_an_error_that_a_stage_lets_through_ends_the_owner():
