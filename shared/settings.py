@@ -2,14 +2,16 @@
 
 from pathlib import Path
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from schemas.units import TenantId
 
 Port = Annotated[int, Field(ge=0, le=65_535)]
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
 
 
 class EmbeddingEndpoint(BaseModel):
@@ -54,7 +56,9 @@ class Settings(BaseSettings):
     )
 
     # which parts; None: the embedded one
-    kafka_bootstrap: str | None = None
+    kafka_bootstrap: Annotated[str, Field(pattern=r"^\S+$")] | None = Field(
+        default=None, description="host:port,host:port"
+    )
     redis_url: SecretStr | None = None
     store: Literal["sqlite", "weaviate"] = "sqlite"
     weaviate_url: Annotated[str, Field(pattern=r"^https?://\S+$")] | None = None
@@ -121,6 +125,24 @@ class Settings(BaseSettings):
     feed_queue: Annotated[int, Field(ge=1, le=100_000)] = 256
     vector_memory_mb: Annotated[int, Field(ge=16)] = 1_024
 
+    @field_validator("kafka_bootstrap", "weaviate_url", "weaviate_grpc")
+    @classmethod
+    def _ports_are_ports(cls, value: str | None) -> str | None:
+        for place in (value or "").split(","):
+            _check_port(place)
+        return value
+
+    @field_validator("redis_url")
+    @classmethod
+    def _redis_has_an_address(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            address = value.get_secret_value()
+            if not address.startswith(REDIS_SCHEMES):
+                msg = f"it must begin with one of {', '.join(REDIS_SCHEMES)}"
+                raise ValueError(msg)
+            _check_port(address)
+        return value
+
     @model_validator(mode="after")
     def _budgets_nest(self) -> Self:
         if self.search_deadline_ms >= self.answer_deadline_ms:
@@ -167,3 +189,12 @@ class Settings(BaseSettings):
     def knowledge_dir(self) -> Path:
         """The folder of the tenants' knowledge files."""
         return self.data_dir / "knowledge"
+
+
+def _check_port(address: str) -> None:
+    """Raise ValueError where the port of ``host:port``, or of an address with a scheme, is none."""
+    try:
+        _ = urlsplit(address if "://" in address else f"//{address}").port
+    except ValueError:
+        msg = "its port is no number from 0 to 65535"  # the address may hold a password
+        raise ValueError(msg) from None

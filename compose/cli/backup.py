@@ -7,11 +7,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from compose.cli import exits
-from compose.local.backup import Manifest, make_backup, restore_backup
+from compose.cli.read_settings import read_settings
+from compose.local.backup import VERSION, Manifest, make_backup, restore_backup
+from compose.local.folder import read_version
+from shared.errors import InvalidInput
 
 
 def run_backup(target: str, *, data_dir: str, as_json: bool) -> int:
-    """Make a backup."""
+    """Make a backup. Raises InvalidInput where Kafka is the log and the folder holds nothing of it."""
+    if read_settings({}).kafka_bootstrap is not None and read_version(Path(data_dir) / VERSION) is None:
+        raise InvalidInput(f"The log is Kafka, of which {data_dir} holds nothing. Keep its events with: cortex export")
     begun = time.monotonic()
     manifest = make_backup(Path(data_dir), Path(target), datetime.now(UTC), _progress(quiet=as_json))
     _tell(manifest, target, "kept", time.monotonic() - begun, as_json=as_json)

@@ -1,5 +1,6 @@
 """Checks of each part, with the service up or down, and what to do about each that fails."""
 
+import asyncio
 import importlib.metadata
 import re
 import shutil
@@ -17,12 +18,14 @@ from compose.local.migrations import CURRENT
 from compose.local.ports import free_port
 from query.access import read_tokens
 from shared.caches.redis import RedisCache
+from shared.clock import SystemClock
 from shared.embedders.endpoint import EndpointEmbedder
 from shared.embedders.minilm import MiniLMEmbedder
 from shared.errors import CortexError
 from shared.kafka import Publisher
 from shared.settings import EmbeddingEndpoint, Settings
 from shared.sqlite_files import engine, faults_of, largest, last, version_of
+from shared.stores.opening import open_reader
 
 State = Literal["ok", "warn", "fail", "skip"]
 Ask = Callable[[str], tuple[int, Any] | None]
@@ -36,6 +39,7 @@ SHORT_MB: Final = 1_024  # a day's worth of a busy team, with the backup's draft
 WHOLE_CHECK_MB: Final = 200  # a served journal waits while it is read; of this size for about half a second
 BROKER_S: Final = 5.0
 CACHE_S: Final = 1.0
+STORE_S: Final = 5.0
 NEAR: Final = ("The deploy freeze starts on Friday.", "No releases from the end of the week on.", 0.50)
 FAR: Final = ("The deploy freeze starts on Friday.", "The lighthouse is painted white.", -0.05)
 COSINE_TOLERANCE: Final = 0.06  # between the two variants of the model
@@ -78,6 +82,8 @@ class Doctor:
         yield await self.embedder()
         yield await self.broker()
         yield await self.cache()
+        if self._settings.store == "weaviate":
+            yield await self.weaviate()
         for finding in _told(self.service):
             yield finding
 
@@ -190,6 +196,8 @@ class Doctor:
     def knowledge(self) -> Iterator[Finding]:
         """Each tenant's knowledge file: whole, and not ahead of the journal."""
         files = sorted(self._settings.knowledge_dir.glob("*.db"))
+        if not files and self._settings.store == "weaviate":
+            return  # its own check tells of it
         if not files:
             yield Finding("store", "skip", "no tenant has a knowledge file yet")
         journal = self._settings.journal_path
@@ -287,16 +295,34 @@ class Doctor:
             return Finding("cache", "ok", "answers")
         return Finding("cache", "warn", "does not answer: questions go on without it", "see log/ in the data folder")
 
+    async def weaviate(self) -> Finding:
+        """Whether Weaviate answers at both of its addresses: without it nothing is stored, and no question answered."""
+        advice = "start it, or mend CORTEX_WEAVIATE_URL and CORTEX_WEAVIATE_GRPC"
+        try:
+            reader = open_reader(self._settings, SystemClock(), threads=1)
+            try:
+                async with asyncio.timeout(STORE_S):
+                    await reader.ping()
+                    found = await reader.tenants()
+            finally:
+                await reader.close()
+        except TimeoutError:
+            return Finding("store", "fail", f"Weaviate did not answer within {STORE_S:g} s", advice)
+        except CortexError as error:
+            return Finding("store", "fail", str(error).strip(" .:"), advice)
+        return Finding("store", "ok", f"Weaviate answers, {len(found)} tenants")
+
     def service(self) -> Iterator[Finding]:
         """Whether questions and events are taken."""
         if self._health is None:
             if self._holder is None:
-                yield Finding("service", "skip", "it does not run; start it: cortex up")
+                how = "cortex up" if self._settings.kafka_bootstrap is None else "cortex query; or give its --url"
+                yield Finding("service", "skip", f"nothing answers at the address; start it: {how}")
             else:
                 words = f"process {self._holder} holds the folder, but nothing answers at the address"
                 yield Finding("service", "fail", words, "give its address with --url; or it is still starting: wait")
             return
-        if self._holder is None:
+        if self._holder is None and self._settings.kafka_bootstrap is None:  # in a cluster nothing holds a folder
             words = "what answers at the address runs on another folder than this"
             yield Finding("service", "warn", words, "give its folder with --data-dir")
         ready = self._ask("/readyz")

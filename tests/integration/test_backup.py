@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from compose.cli.backup import run_backup
 from compose.local.backup import MANIFEST, make_backup, read_manifest, restore_backup
 from compose.local.folder import DataFolder, read_version
 from compose.local.migrations import CURRENT, Schema
@@ -251,3 +252,12 @@ def test_a_folder_too_old_to_be_brought_up_is_refused_before_anything_changes(tm
     with pytest.raises(DataFolderError, match="brings up none before 2"):
         DataFolder.claim(path, Schema(3, {2: lambda _: done.append("second")}))
     assert (done, read_version(path / "VERSION")) == ([], 1)
+
+
+def test_where_kafka_is_the_log_a_folder_that_holds_nothing_of_it_is_not_called_a_wrong_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("CORTEX_KAFKA_BOOTSTRAP", "127.0.0.1:9092")
+    with pytest.raises(InvalidInput, match="cortex export"):
+        run_backup(str(tmp_path / "copy"), data_dir=str(tmp_path / "none"), as_json=True)
+    DataFolder.claim(tmp_path / "data").close()
+    with pytest.raises(DataFolderError, match="journal"):  # a laptop's folder: as ever
+        run_backup(str(tmp_path / "copy"), data_dir=str(tmp_path / "data"), as_json=True)

@@ -154,3 +154,38 @@ async def test_an_embedding_endpoint_is_asked_for_a_vector_of_the_configured_len
     assert [found["embedder"].state for found in (right, wrong, gone)] == ["ok", "fail", "fail"]
     assert "96 dimensions" in wrong["embedder"].detail
     assert "cannot be reached" in gone["embedder"].detail
+
+
+async def test_a_weaviate_that_does_not_answer_is_a_fault_with_what_to_mend(tmp_path):
+    with socket.socket() as nobody, socket.socket() as nothing:  # bound, and never listening
+        nobody.bind(("127.0.0.1", 0))
+        nothing.bind(("127.0.0.1", 0))
+        http, grpc = (f"127.0.0.1:{one.getsockname()[1]}" for one in (nobody, nothing))
+        given = {"store": "weaviate", "weaviate_url": f"http://{http}", "weaviate_grpc": grpc}
+        found = await examine(free_settings(tmp_path / "none", **given))
+    assert (found["store"].check, found["store"].state) == ("store", "fail")
+    assert "CORTEX_WEAVIATE_URL" in found["store"].advice
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({}, "CORTEX_WEAVIATE_GRPC"),
+        ({"weaviate_url": "http://127.0.0.1:1", "weaviate_grpc": "127.0.0.1:1"}, "must be different"),
+    ],
+    ids=["none is set", "one port for both"],
+)
+async def test_addresses_of_weaviate_that_cannot_be_right_are_told_in_one_line(tmp_path, given, named):
+    found = await examine(free_settings(tmp_path / "none", store="weaviate", **given))
+    assert found["store"].state == "fail"
+    assert named in found["store"].detail
+    assert "\n" not in found["store"].detail
+
+
+async def test_in_a_cluster_a_service_holds_no_folder_and_is_not_started_by_up(tmp_path):
+    settings = free_settings(tmp_path / "none", kafka_bootstrap="127.0.0.1:1")
+    assert "cortex query" in (await examine(settings))["service"].detail
+    answers = {"/healthz": (200, {}), "/readyz": (200, {})}
+    doctor = Doctor(settings, answers.get, lambda: datetime.now(UTC))
+    told = [finding.state async for finding in doctor.findings() if finding.check == "service"]
+    assert told == ["ok"]

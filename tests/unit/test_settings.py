@@ -29,6 +29,12 @@ def test_settings_reach_a_child_process_as_they_were(monkeypatch, tmp_path):
         ([], {"CORTEX_QUERY_THREADS": "0"}, "CORTEX_QUERY_THREADS: Input should be greater than or equal to 1"),
         ([], {"CORTEX_PARTITIONS": "many"}, "CORTEX_PARTITIONS"),
         (["--tenant", "A/B"], {}, "CORTEX_TENANT"),
+        ([], {"CORTEX_REDIS_URL": "127.0.0.1:6379"}, "CORTEX_REDIS_URL: it must begin with one of redis://"),
+        ([], {"CORTEX_REDIS_URL": "redis://127.0.0.1:port/0"}, "CORTEX_REDIS_URL: its port is no number"),
+        ([], {"CORTEX_WEAVIATE_URL": "http://127.0.0.1:99999"}, "CORTEX_WEAVIATE_URL: its port is no number"),
+        ([], {"CORTEX_WEAVIATE_GRPC": "127.0.0.1:99999"}, "CORTEX_WEAVIATE_GRPC: its port is no number"),
+        ([], {"CORTEX_KAFKA_BOOTSTRAP": "one:9092,two:99999"}, "CORTEX_KAFKA_BOOTSTRAP: its port is no number"),
+        ([], {"CORTEX_KAFKA_BOOTSTRAP": ""}, "CORTEX_KAFKA_BOOTSTRAP: String should match"),
         ([], {"CORTEX_SEARCH_DEADLINE_MS": "5000"}, "search_deadline_ms must be smaller than answer_deadline_ms"),
     ],
 )

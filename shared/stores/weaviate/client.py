@@ -11,6 +11,7 @@ from uuid import UUID
 
 import httpx
 import weaviate
+from pydantic import ValidationError
 from weaviate.classes.config import (
     Configure,
     ConsistencyLevel,
@@ -21,9 +22,9 @@ from weaviate.classes.config import (
     VectorDistances,
 )
 from weaviate.classes.init import AdditionalConfig, Timeout
-from weaviate.exceptions import WeaviateBaseError
+from weaviate.exceptions import WeaviateBaseError, WeaviateConnectionError
 
-from shared.errors import FolderNewer, StoreUnavailable
+from shared.errors import FolderNewer, InvalidInput, StoreUnavailable
 from shared.stores.weaviate import schema
 from shared.stores.weaviate.schema import Index
 
@@ -63,6 +64,8 @@ class Client:
     ``url``: its HTTP address; ``grpc``: host and port. ``consistency``: ONE, QUORUM or ALL of the ``replication`` copies
     answer each call; the factor counts for collections that are made anew. ``half_deleted``: by collection and tenant, what
     a delete that failed may have left without its indexes.
+
+    Raises InvalidInput where the addresses cannot be right.
     """
 
     def __init__(
@@ -77,16 +80,21 @@ class Client:
     ) -> None:
         http, (host, _, port) = urlsplit(url), grpc.rpartition(":")
         secure = http.scheme == "https"
-        self._weaviate = weaviate.use_async_with_custom(
-            http_host=http.hostname or "",
-            http_port=http.port or (443 if secure else 80),
-            http_secure=secure,
-            grpc_host=host,
-            grpc_port=int(port),
-            grpc_secure=secure,
-            additional_config=AdditionalConfig(timeout=Timeout(init=answer_s, query=answer_s, insert=write_s)),
-            skip_init_checks=True,  # the first call tells as much
-        )
+        self._addresses = f"{url} and {grpc}"
+        try:
+            self._weaviate = weaviate.use_async_with_custom(
+                http_host=http.hostname or "",
+                http_port=http.port or (443 if secure else 80),
+                http_secure=secure,
+                grpc_host=host,
+                grpc_port=int(port),
+                grpc_secure=secure,
+                additional_config=AdditionalConfig(timeout=Timeout(init=answer_s, query=answer_s, insert=write_s)),
+                skip_init_checks=True,  # the first call tells as much
+            )
+        except ValidationError as error:
+            reasons = "; ".join(one["msg"].removeprefix("Value error, ") for one in error.errors(include_url=False))
+            raise InvalidInput(f"{url} and {grpc} cannot be Weaviate's HTTP and gRPC addresses: {reasons}") from error
         self._consistency = ConsistencyLevel[consistency.upper()]
         self._replication = replication
         self.answer_s, self.write_s = answer_s, write_s
@@ -180,10 +188,10 @@ class Client:
                 return await _found(call)
         except TimeoutError as error:
             raise StoreUnavailable(f"Weaviate did not answer within {seconds:g} s") from error
+        except (WeaviateConnectionError, httpx.HTTPError, OSError) as error:
+            raise StoreUnavailable(f"Weaviate cannot be reached at {self._addresses}") from error
         except WeaviateBaseError as error:
             raise StoreUnavailable(f"Weaviate: {error}") from error
-        except (httpx.HTTPError, OSError) as error:
-            raise StoreUnavailable(f"Weaviate cannot be reached: {error}") from error
 
     async def _connect(self) -> None:
         if self._closed:
