@@ -6,12 +6,11 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from schemas import limits
-from schemas.base import Strict
+from schemas.base import NUMBER, Revision, Strict
 from schemas.times import Moment
 from schemas.units import Identifier, MetadataKey, MetadataValue
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=limits.NAME_CHARS, pattern=r"\S")]
-Revision = Annotated[int, Field(ge=0, lt=2**53)]
 
 
 class EntityType(StrEnum):
@@ -75,7 +74,7 @@ class RelationDeclaration(Strict):
     source_id: Identifier
     relation: Relation
     target_id: Identifier
-    weight: Annotated[float, Field(gt=0, le=1)] = 1.0
+    weight: Annotated[float, Field(gt=0, le=1), NUMBER] = 1.0
     role: Annotated[str, StringConstraints(max_length=100)] | None = None
     valid_from: Moment | None = None
     valid_until: Moment | None = None

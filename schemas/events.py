@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter
 
 from schemas import limits
-from schemas.base import Strict
+from schemas.base import NUMBER, Revision, Strict
 from schemas.entities import EntityDeclaration, EntityRetraction, RelationDeclaration, RelationRetraction
 from schemas.times import Moment
 from schemas.units import Identifier, TenantId, Unit
@@ -41,7 +41,7 @@ class UnitRetraction(Strict):
     """
 
     id: Identifier
-    revision: Annotated[int, Field(ge=0, lt=2**53)] | None = None
+    revision: Revision | None = None
     reason: Annotated[str, StringConstraints(max_length=500)] | None = None
 
 
@@ -52,8 +52,8 @@ class DocumentCompletion(Strict):
     """
 
     id: Identifier
-    revision: Annotated[int, Field(ge=0, lt=2**53)]
-    parts: Annotated[int, Field(ge=0, le=limits.DOCUMENT_PARTS)]
+    revision: Revision
+    parts: Annotated[int, Field(ge=0, le=limits.DOCUMENT_PARTS), NUMBER]
     hash: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
     title: Annotated[str, StringConstraints(max_length=limits.TITLE_CHARS)] | None = None
 

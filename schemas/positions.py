@@ -3,10 +3,11 @@
 import base64
 import binascii
 import json
+from typing import Annotated
 
 from pydantic import Field, ValidationError
 
-from schemas.base import Strict
+from schemas.base import NUMBER, Strict
 
 
 class Position(Strict):
@@ -17,8 +18,8 @@ class Position(Strict):
 
     log: str = Field(min_length=1, max_length=64)
     topic: str = Field(min_length=1, max_length=249)
-    partition: int = Field(ge=0)
-    number: int = Field(ge=0)
+    partition: Annotated[int, Field(ge=0), NUMBER]
+    number: Annotated[int, Field(ge=0), NUMBER]
 
     def token(self) -> str:
         """Write the position as an opaque string, safe in addresses."""

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, model_validator
 
 from schemas import limits
-from schemas.base import Strict
+from schemas.base import NUMBER, Strict
 from schemas.intent import AnswerFormat
 from schemas.times import Moment
 from schemas.units import Identifier, ScopeLevel, UnitType
@@ -24,8 +24,8 @@ class Question(Strict):
         default=None,
         description="narrow to these of the readable scopes; unreadable or unknown ones simply add nothing",
     )
-    limit: Annotated[int, Field(ge=1, le=limits.RESULTS)] = limits.RESULTS_DEFAULT
-    budget_tokens: Annotated[int, Field(ge=limits.BUDGET_TOKENS_MIN, le=limits.BUDGET_TOKENS)] = (
+    limit: Annotated[int, Field(ge=1, le=limits.RESULTS), NUMBER] = limits.RESULTS_DEFAULT
+    budget_tokens: Annotated[int, Field(ge=limits.BUDGET_TOKENS_MIN, le=limits.BUDGET_TOKENS), NUMBER] = (
         limits.BUDGET_TOKENS_DEFAULT
     )
     types: tuple[UnitType, ...] | None = None
@@ -40,7 +40,7 @@ class Question(Strict):
     min_token: Annotated[str, StringConstraints(max_length=500)] | None = Field(
         default=None, description="wait until this write is searchable"
     )
-    wait_ms: Annotated[int, Field(ge=0, le=limits.WAIT_MS)] = 2_000
+    wait_ms: Annotated[int, Field(ge=0, le=limits.WAIT_MS), NUMBER] = 2_000
     order: Literal["relevance", "time"] = "relevance"
 
     @model_validator(mode="after")

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from schemas import limits
-from schemas.base import Strict
+from schemas.base import NUMBER, Revision, Strict
 from schemas.times import Moment
 
 Identifier = Annotated[
@@ -132,7 +132,7 @@ class EntityLink(Strict):
 
     entity_id: Identifier
     relation: LinkRelation = LinkRelation.ABOUT
-    weight: Annotated[float, Field(gt=0, le=1)] = 1.0
+    weight: Annotated[float, Field(gt=0, le=1), NUMBER] = 1.0
 
 
 class Claim(Strict):
@@ -166,18 +166,18 @@ class Unit(Strict):
     sensitivity: Sensitivity = Sensitivity.INTERNAL
     origin: Origin = Origin()
     evidence: Annotated[tuple[Evidence, ...], Field(max_length=32)] = ()
-    confidence: Annotated[float, Field(ge=0, le=1)] | None = None
+    confidence: Annotated[float, Field(ge=0, le=1), NUMBER] | None = None
     entity_links: Annotated[tuple[EntityLink, ...], Field(max_length=limits.ENTITY_LINKS)] = ()
     claims: Annotated[tuple[Claim, ...], Field(max_length=limits.CLAIMS)] = ()
     occurred_at: Moment | None = None
     valid_from: Moment | None = None
     valid_until: Moment | Literal["open"] | None = None
     document_id: Identifier | None = None
-    part: Annotated[int, Field(ge=0, lt=limits.DOCUMENT_PARTS)] | None = None
-    revision: Annotated[int, Field(ge=0, lt=2**53)] | None = None
+    part: Annotated[int, Field(ge=0, lt=limits.DOCUMENT_PARTS), NUMBER] | None = None
+    revision: Revision | None = None
     supersedes: Identifier | None = Field(default=None, description="id of the unit that this one replaces")
     session_id: Identifier | None = None
-    turn: Annotated[int, Field(ge=0, lt=10_000_000)] | None = Field(
+    turn: Annotated[int, Field(ge=0, lt=10_000_000), NUMBER] | None = Field(
         default=None, description="place in its session: a turn is found by its neighbours' words too"
     )
     agent: Annotated[str, StringConstraints(max_length=100)] | None = None

@@ -84,6 +84,8 @@ def test_extension_attributes_of_others_are_kept():
         ({"metadata": {"k": ["no", "lists"]}}, "k.int"),
         ({"claims": [{"subject": "", "predicate": "p", "object": "o"}]}, "0.subject"),
         ({"revision": -1}, "data.revision"),
+        ({"revision": True}, "data.revision"),
+        ({"confidence": True}, "data.confidence"),
     ],
 )
 def test_the_door_names_the_field(change, place):
