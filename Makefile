@@ -5,10 +5,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 ARGS ?=
-# several at a time, file by file, the longest first: locally half of the time is waiting for servers, in a cluster less
+# several at a time, file by file, the longest first: more than there are cores, for a third of the time is waiting for servers
+CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 AT_ONCE := --dist loadfile --no-loadscope-reorder -n
-LOCAL := $(AT_ONCE) $(or $(JOBS),3)
-CLUSTER := $(AT_ONCE) $(or $(JOBS),2)
+LOCAL := $(AT_ONCE) $(or $(JOBS),$(shell echo $$(( $(CORES) < 6 ? $(CORES) + 2 : 8 ))))
+CLUSTER := $(AT_ONCE) $(or $(JOBS),$(shell echo $$(( $(CORES) < 6 ? $(CORES) + 1 : 7 ))))
 export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
 
@@ -42,7 +43,7 @@ test-cluster: $(READY) ## run the broker's tests on Apache Kafka, and Weaviate's
 test-page: $(READY) ## drive the page in Chromium (needs chromium, node 20 and npm)
 	@for tool in chromium node npm; do command -v $$tool >/dev/null || { echo "$$tool is not installed: apt-get install chromium nodejs npm"; exit 1; }; done
 	@npm ci --silent --prefix tests/page
-	@$(BIN)/python -m pytest -m page tests/page -q $(ARGS)
+	@$(BIN)/python -m pytest -m page tests/page -q -n 2 $(ARGS)
 
 check: lint ## lint, then unit and contract tests: before every commit
 	@$(BIN)/python -m pytest -q $(LOCAL) tests/unit tests/contract

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from compose.cli import exits
 from compose.cli.client import Client
@@ -96,7 +96,9 @@ def _show_table(found: list[dict[str, Any]]) -> None:
     if not found:
         print("no jobs")
         return
-    table = Table("job", "kind", "state", "done", "failed", "by", "reason")
+    whole = Column("job", no_wrap=True, min_width=max(len(job["id"]) for job in found))  # it is typed again
+    others = ("kind", "state", "done", "failed", "by", "reason")
+    table = Table(whole, *(Column(name, overflow="fold") for name in others))
     for job in found:
         total = f" of {job['total']}" if job.get("total") is not None else ""
         table.add_row(

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from compose.cli import exits
@@ -148,8 +148,13 @@ def _path(letter: str) -> str:
 
 
 def table_of(found: Sequence[dict[str, Any]]) -> Table:
-    """Return a table of letters; each says what was wrong in words, cut where that is long."""
-    table = Table("id", "failed at", "event", "stage", "cause", "what was wrong", "attempts", "state")
+    """Return a table of letters; each says what was wrong in words, cut where that is long.
+
+    The id stands whole however narrow the terminal is: `show` and `replay` want it so.
+    """
+    whole = Column("id", no_wrap=True, min_width=max((len(letter["id"]) for letter in found), default=0))
+    others = ("failed at", "event", "stage", "cause", "what was wrong", "attempts", "state")
+    table = Table(whole, *(Column(name, overflow="fold") for name in others))
     for letter in found:
         event = letter["event_id"] or f"{letter['topic']}-{letter['partition']}-{letter['offset']}"
         detail = letter["detail"]

@@ -125,6 +125,17 @@ def test_read_your_writes_by_token(company):
     assert "token-1" in ids(answer)
 
 
+@pytest.mark.parametrize("told", [True, False], ids=["length told", "in pieces"])
+@pytest.mark.parametrize("path", ["/v1/events", "/v1/context"])
+def test_a_body_that_is_far_too_large_is_answered_and_not_cut_off(company, path, told):
+    """A sender that is still sending reads the answer only if it can send on."""
+    piece, pieces = b"x" * 1_000_000, 20
+    body = piece * pieces if told else (piece for _ in range(pieces))
+    with company.another() as http:
+        response = http.post(path, content=body, headers={"Content-Type": "application/json"})
+    assert (response.status_code, response.json()["status"]) == (413, 413)
+
+
 @pytest.mark.parametrize("moment", ["at once", "when half is stored", "when all is stored"])
 def test_what_was_accepted_survives_a_kill_of_the_whole_tree(tmp_path, moment):
     """SIGKILL of the parent takes every child along; the next start finds everything accepted, once."""

@@ -14,8 +14,8 @@ def letter(**changes: object) -> dict:
     }  # fmt: skip
 
 
-def printed(*letters: dict) -> str:
-    console = Console(file=io.StringIO(), width=400)
+def printed(*letters: dict, width: int = 400) -> str:
+    console = Console(file=io.StringIO(), width=width)
     console.print(table_of(letters))
     return console.file.getvalue()  # type: ignore[attr-defined] # the one above
 
@@ -35,3 +35,10 @@ def test_what_has_no_id_is_named_by_its_place_and_a_long_reason_is_cut_with_a_hi
 
 def test_square_brackets_in_a_reason_are_no_markup():
     assert "[bold]loud[/bold]" in printed(letter(detail="[bold]loud[/bold]"))
+
+
+def test_an_id_stands_whole_in_a_narrow_terminal():
+    """It is what `show`, `replay` and `discard` are given."""
+    ids = [f"{number:032x}" for number in (1, 2)]
+    shown = printed(*(letter(id=one, detail="the text is empty") for one in ids), width=80)
+    assert all(one in shown for one in ids)
