@@ -5,11 +5,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 ARGS ?=
-# several at a time, file by file, the longest first: more than there are cores, for a third of the time is waiting for servers
+# several at a time, file by file, the longest first; one more than there are cores, for some of the time is waiting for servers
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 AT_ONCE := --dist loadfile --no-loadscope-reorder -n
-LOCAL := $(AT_ONCE) $(or $(JOBS),$(shell echo $$(( $(CORES) < 6 ? $(CORES) + 2 : 8 ))))
-CLUSTER := $(AT_ONCE) $(or $(JOBS),$(shell echo $$(( $(CORES) < 6 ? $(CORES) + 1 : 7 ))))
+LOCAL := $(AT_ONCE) $(or $(JOBS),$(shell echo $$(( $(CORES) < 8 ? $(CORES) + 1 : 8 ))))
+CLUSTER := $(AT_ONCE) $(or $(JOBS),$(shell echo $$(( $(CORES) < 8 ? $(CORES) : 8 ))))
 export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
 

@@ -16,7 +16,7 @@ from shared.fingerprints import PARTS, fingerprints_of, part_digest
 from shared.store import CONTRADICTIONS, STORED, KnowledgeReader, KnowledgeWriter, Snapshot, StoredUnit
 
 ROUNDS: Final = 5
-"""Looks at a store that is being written; the second one already replays only what came during the first."""
+"""Looks, at most, at a store that is being written; the second one already replays only what came during the first."""
 SETTLE_S: Final = 30.0
 """How long a round waits until what is stored is compared too: a check takes milliseconds."""
 POLL_S: Final = 0.1
@@ -126,7 +126,7 @@ async def verify(
         told = set(await replay(later))  # whatever the look has seen of what came after ``until``
         suspects = differing if rounds == 1 else suspects & differing
         judged |= {thing for thing in differing if told.isdisjoint(_subjects(*thing))}
-        if not suspects or rounds == ROUNDS:
+        if not suspects or (rounds > 1 and judged.isdisjoint(suspects)):  # what is left is told of all the time
             break
         until = later
     wrong = suspects & judged

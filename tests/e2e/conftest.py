@@ -14,7 +14,7 @@ PATIENT = {"CORTEX_SEARCH_DEADLINE_MS": "15000", "CORTEX_ANSWER_DEADLINE_MS": "2
 _numbers = count(1)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def shared_product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     """An empty Cortex that all cases share, with deadlines for a machine that has other things to do.
 
