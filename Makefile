@@ -7,9 +7,7 @@ READY := $(VENV)/.installed
 ARGS ?=
 # several at a time, file by file, the longest first; one more than there are cores, for some of the time is waiting for servers
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-AT_ONCE := --dist loadfile --no-loadscope-reorder -n
-LOCAL := $(AT_ONCE) $(or $(JOBS),$(shell echo $$(( $(CORES) < 8 ? $(CORES) + 1 : 8 ))))
-CLUSTER := $(AT_ONCE) $(or $(JOBS),$(shell echo $$(( $(CORES) < 8 ? $(CORES) : 8 ))))
+AT_ONCE := --dist loadfile --no-loadscope-reorder -n $(or $(JOBS),$(shell echo $$(( $(CORES) < 8 ? $(CORES) + 1 : 8 ))))
 export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
 
@@ -33,12 +31,12 @@ cluster: $(READY) ## start Kafka, Weaviate and Redis on this machine (needs java
 	@$(BIN)/cortex cluster $(ARGS)
 
 test: $(READY) ## run all tests (real broker, cache and processes on loopback)
-	@$(BIN)/python -m pytest $(LOCAL) $(ARGS)
+	@$(BIN)/python -m pytest $(AT_ONCE) $(ARGS)
 
 test-cluster: $(READY) ## run the broker's tests on Apache Kafka, and Weaviate's (needs java 17, maven, go)
 	@for tool in java:openjdk-17-jre-headless mvn:maven "go:golang (1.21 or later)"; do \
 		command -v $${tool%%:*} >/dev/null || { echo "$${tool%%:*} is not installed: apt-get install $${tool#*:}"; exit 1; }; done
-	@$(BIN)/python -m tests.on_cluster $(CLUSTER) -m "broker or cluster" tests/contract tests/integration tests/e2e $(ARGS)
+	@$(BIN)/python -m tests.on_cluster $(AT_ONCE) -m "broker or cluster" tests/contract tests/integration tests/e2e $(ARGS)
 
 test-page: $(READY) ## drive the page in Chromium (needs chromium, node 20 and npm)
 	@for tool in chromium node npm; do command -v $$tool >/dev/null || { echo "$$tool is not installed: apt-get install chromium nodejs npm"; exit 1; }; done
@@ -46,7 +44,7 @@ test-page: $(READY) ## drive the page in Chromium (needs chromium, node 20 and n
 	@$(BIN)/python -m pytest -m page tests/page -q -n 2 $(ARGS)
 
 check: lint ## lint, then unit and contract tests: before every commit
-	@$(BIN)/python -m pytest -q $(LOCAL) tests/unit tests/contract
+	@$(BIN)/python -m pytest -q $(AT_ONCE) tests/unit tests/contract
 
 lint: $(READY) ## format, lint, import contracts, types
 	@$(BIN)/ruff format --check --quiet . || { $(BIN)/ruff format --diff . ; exit 1; }
