@@ -13,7 +13,7 @@ from compose.native.installing import OnProgress
 from compose.native.kafka import KafkaPorts, KafkaServer, start_kafka
 from compose.native.ports import free_ports, ports_from
 from compose.native.redis import RedisServer, start_redis
-from compose.native.server import Server, made
+from compose.native.server import LEFT_BEHIND_S, Server, made
 from compose.native.weaviate import WeaviatePorts, WeaviateServer, start_weaviate
 from shared.errors import InvalidInput, NotReady
 from shared.kafka_admin import apply
@@ -70,6 +70,7 @@ async def run_cluster(
     try:
         if lock.left_behind:
             on_progress("the last run was killed: its servers end first")
+            await asyncio.sleep(LEFT_BEHIND_S)
         cluster = _Cluster(folder, only, ClusterPorts.choose(first_port, only), partitions, on_progress)
         with stop_signals(again=cluster.end_at_once) as stop:
             await cluster.run(stop, on_ready)

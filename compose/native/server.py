@@ -99,7 +99,7 @@ class Server:
     async def _claim(self) -> None:
         """Hold the folder; one that is started again after it ended by itself holds it already."""
         if self._lock is None:
-            self._lock = await asyncio.to_thread(FileLock.take, self._command.folder / LOCK)
+            self._lock = FileLock.take(self._command.folder / LOCK)
             if self._lock.left_behind:
                 await asyncio.sleep(LEFT_BEHIND_S)
 

@@ -18,7 +18,7 @@ class TimeOrder:
         self._numbers = sorted({partition for _, partition in places})
 
     def hungry(self, left: Collection[Place]) -> list[Place]:
-        """Return the places, of those that have more, whose next record must be known to go on; any, where ``left`` is."""
+        """Return the places, of those that have more, whose next record must be known to go on: some, while any is left."""
         return [place for place, held in self._held.items() if place in left and not held]
 
     def take(self, records: Iterable[Kept]) -> None:

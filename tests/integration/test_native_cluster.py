@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from compose.native.ports import free_ports
 from shared.kafka_admin import plan
 from shared.topics import wanted_topics
 
@@ -23,7 +25,7 @@ LIMIT_S = 120.0  # beyond any start; fetching Kafka at the first time included
 
 
 @contextmanager
-def cluster(folder: Path, only: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
+def cluster(folder: Path, only: str, port: int = 0) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
     """Run the command; yield its process and what it printed, once it serves."""
     command = [
         sys.executable,
@@ -35,7 +37,7 @@ def cluster(folder: Path, only: str) -> Iterator[tuple[subprocess.Popen[str], di
         "--only",
         only,
         "--port",
-        "0",
+        str(port),
         "--json",
     ]
     process = subprocess.Popen(
@@ -86,6 +88,25 @@ def test_killed_outright_it_leaves_no_server_and_can_be_started_again(tmp_path):
         assert gone(below)
     with cluster(tmp_path / "cluster", "redis") as (_, printed):
         assert accepts(printed["CORTEX_REDIS_URL"])
+
+
+def test_killed_outright_it_waits_for_the_ports_of_what_is_left_of_it(tmp_path):
+    (first,) = free_ports(9)
+    with cluster(tmp_path / "cluster", "redis", first) as (process, _):
+        below = descendants(process)
+        process.kill()
+        assert gone(below)
+    slow = socket.socket()  # stands for the killed one's server, which takes a moment to end
+    slow.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    slow.bind(("127.0.0.1", first + 2))
+    slow.listen()
+    letting_go = threading.Timer(2.0, slow.close)
+    letting_go.start()
+    try:
+        with cluster(tmp_path / "cluster", "redis", first) as (_, printed):
+            assert accepts(printed["CORTEX_REDIS_URL"])
+    finally:
+        letting_go.join()
 
 
 def test_a_second_one_on_the_same_folder_is_refused(tmp_path):
