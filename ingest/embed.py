@@ -3,14 +3,14 @@
 import asyncio
 import time
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ingest.delivery import Hopeless, doomed
-from ingest.hop import Hop, Hopped, dead
+from ingest.hop import Hop, Hopped, dead, moved
 from ingest.intake import Foreign, Intake, Place, read_event, read_record
 from ingest.lanes import Draining
 from ingest.letters import identity_in, replayed_letter
@@ -87,15 +87,17 @@ class EmbedStage:
         bulk = records[0].topic.endswith(BULK)
         read, foreign = await self._read(records)
         known = await self._known(read)
-        await self._accept(foreign)
+        await self._accept(read, foreign)
         outputs, done = await self._embed_all(read, known, draining, bulk=bulk)
         await self._hop.publish(EMBEDDED, records[0].partition, [output.record() for output in outputs])
         return done
 
-    async def _read(self, records: Sequence[Record]) -> tuple[list[_Read | None], list[Foreign]]:
-        """Read each record: None stands for one without a position, foreign or buried."""
+    async def _read(self, records: Sequence[Record]) -> tuple[list[_Read | None], dict[int, Foreign]]:
+        """Read each record: None stands for one without a position, foreign or buried. Foreign events by where they are
+        in the list; of one that has a position here, a marker goes on, so that what is counted as waiting here ends.
+        """
         read: list[_Read | None] = []
-        foreign: list[Foreign] = []
+        foreign: dict[int, Foreign] = {}
         for record in records:
             event: Event | None = None
             value: Any = None
@@ -110,24 +112,30 @@ class EmbedStage:
                 if place is not None:
                     read.append(_Read(place, dead(_message(place, record, None), "embed", reason.cause)))
                     continue
+            if (place is None or place.stray) and event is not None:
+                foreign[len(read)] = (record, event)
             if place is None:
                 read.append(None)
-                if event is not None:
-                    foreign.append((record, event))
+            elif place.stray:
+                read.append(_Read(place, moved(_message(place, record, None, event), "embed")))
             else:
                 read.append(_with_unit(place, _message(place, record, value, event), event))
         return read, foreign
 
-    async def _accept(self, foreign: Sequence[Foreign]) -> None:
+    async def _accept(self, read: list[_Read | None], foreign: Mapping[int, Foreign]) -> None:
         """Keep foreign events, all at once; where the log refuses, each alone, and the one to blame is buried."""
         try:
-            await self._keep(foreign)
+            await self._keep(list(foreign.values()))
         except Exception:  # noqa: BLE001 - told for the one to blame
-            for record, event in foreign:
+            for index, (record, event) in foreign.items():
                 try:
                     await self._keep([(record, event)])
                 except Exception as error:  # noqa: BLE001 - one event that cannot be kept stops no others
-                    await self._bury(record, None, doomed(error), event.model_dump(include={"tenant", "source", "id"}))
+                    reason, stood = doomed(error), read[index]
+                    place = None if stood is None else stood.place
+                    await self._bury(record, place, reason, event.model_dump(include={"tenant", "source", "id"}))
+                    if place is not None:
+                        read[index] = _Read(place, dead(_message(place, record, None, event), "embed", reason.cause))
 
     async def _keep(self, foreign: Sequence[Foreign]) -> None:
         if foreign:

@@ -119,6 +119,14 @@ def dead(message: StageMessage, stage: str, cause: str) -> StageMessage:
     return message.model_copy(update={"event": None, "embedding": None, "resolution": None, "marker": marker})
 
 
+def moved(message: StageMessage, stage: str) -> StageMessage:
+    """Return what goes on in place of an event that was sent on to where it belongs: its position, and no identity, for
+    that is handled there.
+    """
+    marker = Marker(kind=MarkerKind.MOVED, stage=stage)
+    return message.model_copy(update={"event": None, "event_id": None, "event_source": None, "marker": marker})
+
+
 def traceparent_of(event: StageMessage | Receipt) -> object:
     """Return what an event says of its producer's trace, whatever that is."""
     return event.traceparent if isinstance(event, Receipt) else (event.event or {}).get("traceparent")

@@ -43,7 +43,7 @@ MAX_FAULTS = 20  # of one event; more would only repeat the same mistake
 class Place:
     """Where a record's event stands in the log, when it was recorded, and which event it is, as far as it can be read.
 
-    ``revision``: as in `StageMessage`.
+    ``revision``: as in `StageMessage`. ``stray``: it has this position, and its event belongs into another partition.
     """
 
     position: Position
@@ -52,6 +52,7 @@ class Place:
     source: str | None
     event_id: str | None
     revision: int | None = None
+    stray: bool = False
 
 
 Foreign = tuple[Record, Event]
@@ -62,7 +63,7 @@ class Intake(Protocol):
     """Gives records their positions."""
 
     def place(self, record: Record, value: Any, key: str | None) -> Place | None:
-        """Return where a record's event stands; None for one that has to be accepted first.
+        """Return where a record's event stands; None for one that has no position yet and is to be accepted.
 
         ``value``: its JSON as far as it could be read; ``key``: what its event is about, None where it is unreadable.
         """

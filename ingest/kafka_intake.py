@@ -8,6 +8,7 @@ from ingest.letters import identity_in
 from schemas.positions import Position
 from shared.kafka import Outgoing, Publisher, Record
 from shared.logs.kafka_records import (
+    MOVED_FROM,
     ORIGIN,
     ORIGIN_REVISION,
     names_in,
@@ -32,23 +33,23 @@ class KafkaIntake:
         self._publisher = publisher
         self._prefix = prefix
 
-    def place(self, record: Record, value: Any, key: str | None) -> Place | None:
-        """Return where the record's event stands, None for a stray. ``key`` None: it is unreadable, and stays here.
+    def place(self, record: Record, value: Any, key: str | None) -> Place:
+        """Return where the record's event stands. ``key`` None: it is unreadable, and stays here.
 
-        ``value`` None: its bytes are; then what the log takes it for, by its names, is what it is here.
+        ``value`` None: its bytes are. Whose event it is, is what the log takes it for (`names_in`).
         """
-        if key is not None and partition_of(key.encode(), self._partitions) != record.partition:
-            return None
         timestamp_ms, headers = int(getattr(record, "timestamp", 0) or 0), dict(record.headers)
-        tenant, source, event_id = identity_in(names_in(record.value, headers) if value is None else value)
-        topic = record.topic.removeprefix(self._prefix)
+        tenant, source, event_id = identity_in(value)
+        if tenant is None:
+            tenant, source, event_id = identity_in(names_in(record.value, headers))
         return Place(
-            Position(log=self._log_id, topic=topic, partition=record.partition, number=record.offset),
+            self._position(record),
             recorded_in(headers, timestamp_ms),
             tenant,
             source,
             event_id,
             revision_in(headers, timestamp_ms, record.offset),
+            stray=key is not None and partition_of(key.encode(), self._partitions) != record.partition,
         )
 
     async def accept(self, foreign: Sequence[Foreign], topic: str) -> None:
@@ -56,7 +57,9 @@ class KafkaIntake:
         messages = []
         for record, event in foreign:
             key = event.key.encode()
-            headers = (*((name, bytes(value or b"")) for name, value in record.headers), *self._first(record))
+            theirs = ((name, bytes(value or b"")) for name, value in record.headers if name != MOVED_FROM)
+            moved_from = (MOVED_FROM, self._position(record).token().encode())
+            headers = (*theirs, *self._first(record), moved_from)
             body = bytes(record.value or b"")
             messages.append((partition_of(key, self._partitions), Outgoing(key, body, headers)))
         await self._publisher.send(topic.removeprefix(self._prefix), messages)
@@ -66,7 +69,9 @@ class KafkaIntake:
         headers = dict(record.headers)
         if ORIGIN in headers or ORIGIN_REVISION in headers:
             return ()
-        topic = record.topic.removeprefix(self._prefix)
-        place = Position(log=self._log_id, topic=topic, partition=record.partition, number=record.offset)
         timestamp_ms = int(getattr(record, "timestamp", 0) or 0)
-        return origin_headers(place, revision_in(headers, timestamp_ms, record.offset))
+        return origin_headers(self._position(record), revision_in(headers, timestamp_ms, record.offset))
+
+    def _position(self, record: Record) -> Position:
+        topic = record.topic.removeprefix(self._prefix)
+        return Position(log=self._log_id, topic=topic, partition=record.partition, number=record.offset)

@@ -24,6 +24,7 @@ from shared.store import KnowledgeReader
 REST_S = 2.0  # after a failure: one lane tries every so often, the others pass
 REFILLED = "cortex-refill"
 """Header of a contradiction that is told again for a broker that keeps nothing; everybody has heard of it."""
+SILENT = frozenset({ReceiptOutcome.UNCHANGED, ReceiptOutcome.STALE, ReceiptOutcome.MOVED})
 
 _log = structlog.get_logger(__name__)
 
@@ -89,7 +90,7 @@ class NewsStage:
             receipt = Receipt.model_validate_json(record.value or b"")
         except ValidationError:
             return None  # the contradictions stage has buried it
-        if receipt.tenant is None or receipt.outcome in (ReceiptOutcome.UNCHANGED, ReceiptOutcome.STALE):
+        if receipt.tenant is None or receipt.outcome in SILENT:
             return None
         place = receipt.position
         mark = Mark(f"{place.log}/{place.topic}/{place.partition}", place.number)

@@ -18,15 +18,17 @@ from ingest.buried import Buried
 from ingest.contradictions import ContradictionCheck, with_renamed
 from ingest.delivery import Verdict, doomed, rule_for
 from ingest.embed import embedding_key
-from ingest.hop import dead
+from ingest.hop import dead, moved
 from ingest.intake import read_event, read_json
 from ingest.models import EMBED_DEADLINE_S, PROBE
 from ingest.resolve import resolve_unit
 from schemas.events import Event, UnitAsserted
 from schemas.messages import Embedding, Receipt, StageMessage
+from schemas.positions import Position
 from shared.embedder import Embedder, Vectors
 from shared.errors import EmbedderUnavailable
 from shared.log import EventLog, LogRecord
+from shared.partitioner import partition_of
 from shared.passages import stated_text
 from shared.store import (
     CONTRADICTIONS,
@@ -40,6 +42,8 @@ from shared.store import (
 
 TRANSACTION: Final = 256
 """Events a transaction: a quarter of a second's work, so that progress is told and a stop is quick."""
+STRAYS: Final = 10_000
+"""Strays that are kept back, some 20 MB; a log of which more are strays was written for another number of partitions."""
 
 Place = tuple[str, int]
 """A topic and a partition of it."""
@@ -66,6 +70,46 @@ class _Step(NamedTuple):
 
     message: StageMessage
     event: Event | None
+
+
+class _Strays:
+    """Events in a partition that their key does not name, in a replay that ends where another store was.
+
+    Ingest sends them on, and they have their effect where they stand then. So one that was sent on to beyond the end has
+    none; which ones those are, the last pages tell.
+    """
+
+    def __init__(self, partitions: int, until: Watermarks | None) -> None:
+        self._partitions = partitions
+        self._until = until
+        self._kept: list[_Step] = []
+        self._beyond: set[Position] = set()
+
+    def look(self, records: Sequence[LogRecord]) -> None:
+        """Note what was sent on to beyond the end."""
+        if self._until is not None:
+            sent_on = [record for record in records if not _is_within(record, self._until)]
+            self._beyond.update(record.moved_from for record in sent_on if record.moved_from is not None)
+
+    def kept_back(self, steps: Sequence[_Step]) -> list[_Step]:
+        """Keep strays back, at most `STRAYS`; return what is to be replayed now."""
+        now: list[_Step] = []
+        for step in steps:
+            is_kept = self._until is not None and len(self._kept) < STRAYS and self._is_stray(step)
+            (self._kept if is_kept else now).append(step)
+        return now
+
+    def left(self) -> list[_Step]:
+        """Return what was kept back, those that were sent on to beyond the end without their events."""
+        return [
+            _Step(moved(step.message, "embed"), None) if step.message.position in self._beyond else step
+            for step in self._kept
+        ]
+
+    def _is_stray(self, step: _Step) -> bool:
+        if step.event is None:
+            return False
+        return partition_of(step.event.key.encode(), self._partitions) != step.message.position.partition
 
 
 class _Failed(Exception):
@@ -105,11 +149,17 @@ class Rebuild:
         StoreUnavailable, LogUnavailable, EmbedderUnavailable, DiskFull; the same again goes on.
         """
         done = await self._done(tenant)
+        strays = _Strays(self._log.partitions, until)
         subjects: set[str] = set()
         async for page in self._log.scan(tenant):
+            strays.look(page)
             due = [record for record in page if _is_due(record, done, until)]
             for start in range(0, len(due), TRANSACTION):
-                subjects |= await self._replay(tenant, due[start : start + TRANSACTION], buried)
+                steps = strays.kept_back([self._read(record) for record in due[start : start + TRANSACTION]])
+                subjects |= await self._replay(tenant, steps, buried)
+        left = strays.left()
+        for start in range(0, len(left), TRANSACTION):
+            subjects |= await self._replay(tenant, left[start : start + TRANSACTION], buried)
         return subjects
 
     async def _done(self, tenant: str) -> Watermarks:
@@ -118,15 +168,16 @@ class Rebuild:
             stored, checked = await snapshot.watermarks(STORED), await snapshot.watermarks(CONTRADICTIONS)
         return {place: min(number, checked.get(place, -1)) for place, number in stored.items()}
 
-    async def _replay(self, tenant: str, records: Sequence[LogRecord], buried: Buried) -> set[str]:
-        steps = [self._read(record) for record in records]
+    async def _replay(self, tenant: str, steps: Sequence[_Step], buried: Buried) -> set[str]:
+        if not steps:
+            return set()
         vectors = await self._vectors(tenant, steps)
         effects = await asyncio.to_thread(lambda: [self._prepared(step, vectors) for step in steps])
         effects = [self._as_in_life(effect, buried) for effect in effects]
         applied = await self._apply(tenant, effects)
-        keyed = [(one.receipt, record.key) for one, record in zip(applied, records, strict=True)]
+        keyed = [(one.receipt, step.message.key) for one, step in zip(applied, steps, strict=True)]
         await self._check(tenant, [await with_renamed(*receipt, self._checker) for receipt in keyed], buried)
-        self.tally.events += len(records)
+        self.tally.events += len(steps)
         self._on_progress(self.tally.events)
         return {subject for step in steps if step.event is not None for subject in _subjects(step.event)}
 
@@ -254,8 +305,12 @@ def _subjects(event: Event) -> set[str]:
 
 
 def _is_due(record: LogRecord, done: Watermarks, until: Watermarks | None) -> bool:
-    place, number = (record.position.topic, record.position.partition), record.position.number
-    return number > done.get(place, -1) and (until is None or number <= until.get(place, -1))
+    return not _is_within(record, done) and (until is None or _is_within(record, until))
+
+
+def _is_within(record: LogRecord, marks: Watermarks) -> bool:
+    place = (record.position.topic, record.position.partition)
+    return record.position.number <= marks.get(place, -1)
 
 
 def _told_last(found: Sequence[Sequence[FoundContradiction]]) -> list[list[FoundContradiction]]:

@@ -19,10 +19,10 @@ from schemas.status import DeadLetter, LetterMark, LetterState
 from shared.clock import Clock
 from shared.kafka import Outgoing, Publisher
 from shared.log import BULK, EVENTS, EventLog, LogRecord
-from shared.logs.kafka_records import ORIGIN, ORIGIN_REVISION, origin_headers
+from shared.logs.kafka_records import MOVED_FROM, ORIGIN, ORIGIN_REVISION, origin_headers
 from shared.partitioner import partition_of
 
-OURS: Final = frozenset({ORIGIN, ORIGIN_REVISION, REPLAYS})
+OURS: Final = frozenset({ORIGIN, ORIGIN_REVISION, MOVED_FROM, REPLAYS})
 
 
 @dataclass(frozen=True)

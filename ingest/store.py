@@ -26,7 +26,7 @@ UNIT: Final = unit_id_of("")
 LATE_S: Final = 2.0
 """From the look at the store to the last acknowledgement it takes milliseconds. After longer another process may have this
 one's partition, and have told of newer revisions: a drain takes 3 s, and a silent member is given up after 10."""
-WITHOUT_EFFECT = frozenset({ReceiptOutcome.UNCHANGED, ReceiptOutcome.STALE, ReceiptOutcome.DEAD})
+WITHOUT_EFFECT = frozenset({ReceiptOutcome.UNCHANGED, ReceiptOutcome.STALE, ReceiptOutcome.DEAD, ReceiptOutcome.MOVED})
 
 
 class StoreStage:

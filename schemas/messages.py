@@ -32,7 +32,8 @@ class MarkerKind(StrEnum):
     """Why an event goes on without an effect of its own."""
 
     DEAD = "dead"
-    REDELIVERED = "redelivered"
+    MOVED = "moved"
+    """It was sent on to the partition of its key, where it is handled."""
 
 
 class Marker(Record):
@@ -92,6 +93,7 @@ class ReceiptOutcome(StrEnum):
     PENDING_DOCUMENT = "pending-document"
     DECLARED = "declared"
     DEAD = "dead"
+    MOVED = "moved"
 
 
 class Receipt(Record):

@@ -26,7 +26,10 @@ class Appended:
 
 @dataclass(frozen=True)
 class LogRecord:
-    """One kept event: ``body`` is its structured CloudEvent JSON. ``revision``: as in `StageMessage`."""
+    """One kept event: ``body`` is its structured CloudEvent JSON. ``revision``: as in `StageMessage`.
+
+    ``moved_from``: where it stood before it was sent on to the partition of its key; there it is not handled.
+    """
 
     position: Position
     recorded_at: datetime
@@ -36,6 +39,7 @@ class LogRecord:
     key: str
     body: bytes
     revision: int | None = None
+    moved_from: Position | None = None
 
 
 class EventLog(Protocol):

@@ -18,6 +18,8 @@ ORIGIN = "cortex-origin"
 """Header of an event that goes through the stages again: the token of the place where it was first kept."""
 ORIGIN_REVISION = "cortex-origin-revision"
 """Header beside it: what the event counted as there, where it has no revision of its own."""
+MOVED_FROM = "cortex-moved-from"
+"""Header of an event that was sent on to the partition of its key: the token of the place that it was sent from."""
 
 NAMES = ("tenant", "source", "id")
 
@@ -59,6 +61,14 @@ def origin_headers(place: Position, revision: int | None) -> tuple[tuple[str, by
     return ((ORIGIN, place.token().encode()), *counts_as)
 
 
+def _moved_from(headers: dict[str, bytes], log_id: str) -> Position | None:
+    try:
+        place = Position.from_token(headers.get(MOVED_FROM, b"").decode("ascii", "replace"))
+    except ValueError:
+        return None
+    return place if place.log == log_id else None
+
+
 def _first_revision(headers: dict[str, bytes]) -> int | None:
     first = headers.get(ORIGIN_REVISION, b"")
     return int(first) if first.isdigit() and len(first) <= _DIGITS else None
@@ -83,6 +93,7 @@ def as_log_record(record: Kept, log_id: str, prefix: str) -> LogRecord | None:
         key=(record.key or b"").decode("utf-8", "replace"),
         body=_structured(record),
         revision=revision_in(headers, record.timestamp_ms, record.offset),
+        moved_from=_moved_from(headers, log_id),
     )
 
 

@@ -42,11 +42,16 @@ class Tail:
             self._forget(self._order.popleft())
 
     def find(self, tenant: str, event_id: str, source: str | None) -> list[LogRecord]:
-        """Return the remembered events of an id, oldest first, one of each source, without their bodies."""
+        """Return the remembered events of an id, oldest first, one of each source, without their bodies.
+
+        Of an event that was sent on to the partition of its key, the one there, for that is handled.
+        """
         first: dict[str, LogRecord] = {}
         for record in self._names.get((tenant, event_id), ()):
             if source in (None, record.source):
-                first.setdefault(record.source, record)
+                known = first.setdefault(record.source, record)
+                if record.moved_from == known.position:
+                    first[record.source] = record
         return list(first.values())
 
     def pending(self, tenant: str, stored: dict[Place, int]) -> dict[Place, int]:
@@ -107,4 +112,5 @@ def _without_body(record: LogRecord) -> LogRecord:
         record.key,
         b"",
         record.revision,
+        record.moved_from,
     )

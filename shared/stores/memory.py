@@ -249,8 +249,8 @@ def _same_text(one: Statement, other: Statement) -> bool:
 def _entered(state: TenantState, effect: Effect) -> Applied:
     event, message = effect.event, effect.message
     if event is None:
-        redelivered = message.marker is not None and message.marker.kind is MarkerKind.REDELIVERED
-        return _applied(state, message, (ReceiptOutcome.UNCHANGED if redelivered else ReceiptOutcome.DEAD, (), (), 0))
+        moved = message.marker is not None and message.marker.kind is MarkerKind.MOVED
+        return _applied(state, message, (ReceiptOutcome.MOVED if moved else ReceiptOutcome.DEAD, (), (), 0))
     if isinstance(event, UnitRetracted):
         return _applied(state, message, state.enter_unit(statement_of(state.tenant, message, event)))
     if isinstance(event, DocumentCompleted):

@@ -209,15 +209,15 @@ async def test_vectors_that_come_with_a_redelivery_are_kept(store):
 
 async def test_watermarks_rise_with_every_event_and_never_go_back(store):
     await store.writer.apply(TENANT, [effect_of(asserted(unit("u", "text")), 7), marker_of("dead", 8)])
-    await store.writer.apply(TENANT, [marker_of("redelivered", 3)])
+    await store.writer.apply(TENANT, [marker_of("moved", 3)])
     async with store.reader.snapshot(TENANT) as snapshot:
         assert await snapshot.watermarks() == {("cortex.events", 0): 8}
         assert await snapshot.watermarks("contradictions") == {}
 
 
 async def test_markers_have_no_effect_but_their_outcome(store):
-    applied = await store.writer.apply(TENANT, [marker_of("dead", 1), marker_of("redelivered", 2)])
-    assert outcomes(applied) == [Outcome.DEAD, Outcome.UNCHANGED]
+    applied = await store.writer.apply(TENANT, [marker_of("dead", 1), marker_of("moved", 2)])
+    assert outcomes(applied) == [Outcome.DEAD, Outcome.MOVED]
     assert (await store.counts()).units == 0
 
 

@@ -168,6 +168,22 @@ async def test_a_stray_is_sent_on_to_the_partition_of_its_key(broker: BrokerProc
         assert await rig.letters() == []
 
 
+async def test_a_stray_at_the_end_of_its_partition_does_not_count_as_waiting(
+    broker: BrokerProcess, prefix: str, tmp_path: Path
+):
+    """Nor for a process that begins to follow when the event has long been stored elsewhere."""
+    async with running(Rig(broker.bootstrap, prefix, tmp_path)) as rig:
+        right = partition_of(b"acme/u1", PARTITIONS)
+        wrong = (right + 1) % PARTITIONS
+        strays = [(b"k", as_bytes({**asserted("u1", f"Strayed {n} times."), "id": f"stray-{n}"}), []) for n in range(3)]
+        await rig.produce(*strays, partition=wrong)
+        await until(lambda: rig.units("u1"))
+        await rig.settle()
+        async with following(await rig.open_log()) as log, rig.reader.snapshot("acme") as snapshot:
+            assert await log.pending("acme", await snapshot.watermarks()) == {(EVENTS, right): 0, (EVENTS, wrong): 0}
+            assert [event.outcome for event in await snapshot.events("stray-2")] == ["stored"]
+
+
 async def test_an_event_without_a_key_is_taken(broker: BrokerProcess, prefix: str, tmp_path: Path):
     async with running(Rig(broker.bootstrap, prefix, tmp_path)) as rig:
         await rig.produce(

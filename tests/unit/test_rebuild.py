@@ -1,5 +1,7 @@
 """Replaying a log into an empty store: what is made, from what, what is left out, and what two stores of one log share."""
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import permutations
 
 import pytest
@@ -13,12 +15,16 @@ from shared.clock import SystemClock
 from shared.embedders.hashed import HashedEmbedder
 from shared.errors import EmbedderUnavailable
 from shared.fingerprints import PARTS
-from shared.log import BULK
+from shared.log import BULK, EVENTS, LogRecord
 from shared.logs.memory import MemoryLog
+from shared.logs.rows import make_row
+from shared.partitioner import partition_of
 from shared.stores.memory import MemoryStore
 from tests.unit.replaying_memory import TENANT, event, log_of, parsed, rebuilt, unit
 
 pytestmark = pytest.mark.anyio
+
+NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 TEXTS = [
     unit(1, "a", "Ticket 88 is owned by Sam.", revision=1),
@@ -103,6 +109,57 @@ async def test_it_stops_at_the_watermarks_that_it_is_given():
     async with store.snapshot(TENANT) as snapshot:
         assert max((await snapshot.watermarks()).values()) <= 5
         assert await snapshot.entities() == (0, [])
+
+
+class Listed(MemoryLog):
+    """A log of two partitions that holds given records as they are."""
+
+    def __init__(self, records: list[LogRecord]) -> None:
+        super().__init__(2, SystemClock())
+        self.records = records
+
+    async def scan(self, tenant=None):
+        yield self.records
+
+
+def stray_of(log_id: str) -> tuple[LogRecord, LogRecord]:
+    """Return an event in a partition that its key does not name, and what it was sent on as."""
+    [said] = parsed([unit(1, "a", "Ticket 88 is owned by Sam.")])
+    right = partition_of(said.key.encode(), 2)
+    row = make_row(said, EVENTS, 2)
+    came, sent = (Position(log=log_id, topic=EVENTS, partition=partition, number=3) for partition in (1 - right, right))
+    first = LogRecord(came, NOON, TENANT, said.source, said.id, row.key, row.body, 7)
+    return first, replace(first, position=sent, moved_from=came)
+
+
+@pytest.mark.parametrize(
+    ("reached", "units"), [({"came", "sent"}, {"a"}), ({"came"}, set()), ({"sent"}, {"a"}), (set(), set())]
+)
+async def test_a_stray_has_its_effect_where_it_was_sent_on_to(reached, units):
+    """A store that has passed it where it came, and has not come to where it stands now, knows nothing of it."""
+    came, sent = stray_of("log-1")
+    until = {
+        (EVENTS, record.position.partition): 3 if name in reached else 2
+        for name, record in (("came", came), ("sent", sent))
+    }
+    store = MemoryStore()
+    rebuild = Rebuild(Listed([came, sent]), store, store, HashedEmbedder())
+    await rebuild.run(TENANT, Buried(), until)
+    assert set(await store.fingerprints(TENANT, "units")) == units
+    async with store.snapshot(TENANT) as snapshot:
+        assert await snapshot.watermarks() == {place: 3 for place, number in until.items() if number == 3}
+    await rebuild.run(TENANT, Buried())
+    assert set(await store.fingerprints(TENANT, "units")) == {"a"}
+
+
+async def test_strays_that_were_never_sent_on_are_replayed_where_they_stand():
+    """As in a log that was written for another number of partitions."""
+    came, _ = stray_of("log-1")
+    store = MemoryStore()
+    await Rebuild(Listed([came]), store, store, HashedEmbedder()).run(
+        TENANT, Buried(), {(EVENTS, came.position.partition): 3}
+    )
+    assert set(await store.fingerprints(TENANT, "units")) == {"a"}
 
 
 async def test_vectors_are_borrowed_and_only_what_is_missing_is_computed():

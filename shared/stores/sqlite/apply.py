@@ -70,8 +70,8 @@ class _Batch:
         self._units.begin()
         event, message = effect.event, effect.message
         if event is None:
-            redelivered = message.marker is not None and message.marker.kind is MarkerKind.REDELIVERED
-            return self._applied(message, ReceiptOutcome.UNCHANGED if redelivered else ReceiptOutcome.DEAD)
+            moved = message.marker is not None and message.marker.kind is MarkerKind.MOVED
+            return self._applied(message, ReceiptOutcome.MOVED if moved else ReceiptOutcome.DEAD)
         if event.tenant != self._tenant:
             raise InvalidInput(f"an event of tenant {event.tenant!r} was handed to the store of {self._tenant!r}")
         if isinstance(event, UnitAsserted):
