@@ -106,6 +106,9 @@ class CommandStage:
             return await self._end(job, JobState.CANCELLED)
         if job.state is JobState.ACCEPTED:
             job = await self._begin(job, await kind.total(self._means, command))
+        elif kind.left is not None and job.total is not None:
+            done = job.total - await kind.left(self._means, command)
+            job = job.model_copy(update={"done": max(job.done, done)})  # made durable with the next page
         async with aclosing(kind.pages(self._means, command, job.cursor, draining)) as pages:  # type: ignore[type-var] # generators
             async for page in pages:
                 job = await self._turn(job, page)

@@ -100,4 +100,4 @@ def _model(command: Command) -> str:
     return command.order.model
 
 
-KIND: Final = Kind(total, pages)
+KIND: Final = Kind(total, pages, left=total)

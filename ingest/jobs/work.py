@@ -67,8 +67,11 @@ class Kind:
 
     ``pages`` begins after a cursor (None: at the start), yields after each page, and ends when nothing is left; doing a
     page twice changes nothing. When draining it yields what it has, soon. ``total``: how many things it is about, None
-    where nobody knows. Both wait out what everything depends on; what else they raise is the command's failure.
+    where nobody knows. ``left``: how many of them are left of a job that goes on, where the store can tell: its process may
+    have died between a page's effect and the note of it. All wait out what everything depends on; what else they raise is
+    the command's failure.
     """
 
     total: Callable[[Means, Command], Awaitable[int | None]]
     pages: Callable[[Means, Command, str | None, Draining], AsyncIterator[Page]]
+    left: Callable[[Means, Command], Awaitable[int]] | None = None

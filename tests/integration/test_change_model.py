@@ -9,7 +9,7 @@ import pytest
 
 from ingest.models import check_models
 from query.assembly import Assembly
-from schemas.commands import ChangeModel, DropModel, JobState
+from schemas.commands import ChangeModel, DropModel, Job, JobState
 from schemas.questions import Question
 from shared.caches.memory import MemoryCache
 from shared.clock import SystemClock
@@ -48,13 +48,15 @@ def facts(count: int = UNITS) -> list[dict]:
 
 
 class HeldWriter:
-    """A writer whose transactions can be made to wait; look-ups and jobs go on."""
+    """A writer whose transactions can be made to wait, or its notes of jobs; look-ups go on."""
 
     def __init__(self, inner: KnowledgeWriter) -> None:
         self._inner = inner
         self._open = asyncio.Event()
         self._open.set()
         self.waiting = False
+        self.noting = True
+        self.unnoted = False
 
     def hold(self) -> None:
         self._open.clear()
@@ -66,6 +68,12 @@ class HeldWriter:
         self.waiting = not self._open.is_set()
         await self._open.wait()
         return await self._inner.apply(tenant, effects)
+
+    async def save_job(self, tenant: str, job: Job) -> None:
+        self.unnoted = not self.noting
+        if self.unnoted:
+            await asyncio.Event().wait()  # until its process dies
+        await self._inner.save_job(tenant, job)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._inner, name)
@@ -213,6 +221,23 @@ async def test_a_change_whose_process_is_killed_goes_on_where_it_was(rig, server
     assert (job.state, job.done, await rig.model()) == (JobState.DONE, 80, WIDE)
     texts = [text for body in server.asked if body["model"] == "wide" for text in body["input"] if "Team" in text]
     assert len(texts) - len(set(texts)) <= 16, "a page at the most is embedded twice"
+
+
+async def test_what_was_done_and_not_noted_before_a_kill_is_counted(rig, server):
+    await rig.say(*facts(40))
+    await rig.settle()
+    server.held_after["wide"] = 20
+    command = await order(rig, ChangeModel(model=WIDE))
+    await running_with(rig, command, 16)
+    rig.writer.noting = False
+    del server.held_after["wide"]
+    await until(lambda: rig.writer.unnoted)
+    await rig.pipeline.stop(drain_s=0.01)
+    rig.writer.noting = True
+    rig.pipeline = rig.make()
+    await rig.pipeline.start()
+    job = await over(rig, command)
+    assert (job.state, job.done, job.total) == (JobState.DONE, 40, 40)
 
 
 async def test_a_text_that_the_new_model_refuses_keeps_the_old_one_in_use(rig, server):
