@@ -12,7 +12,7 @@ from query.entities import find_entities
 from query.fold import fold
 from query.format import CHARS_A_TOKEN, format_context
 from query.gate import Verdict
-from query.inquiry import Inquiry
+from query.inquiry import Inquiry, TokenLog
 from query.intent import IntentDetector, detect_intent
 from query.offload import offload
 from query.opening import Opener, weigh
@@ -76,7 +76,7 @@ Watch = Callable[[Seen], Awaitable[None]]
 class Assembly:
     """Answers questions from one snapshot of the store each. Only query vectors are kept between questions.
 
-    ``log_id`` names the log whose tokens are accepted; None accepts those of any. ``lag`` counts the events above the
+    ``tokens``: of which log tokens are accepted; None accepts those of any. ``lag`` counts the events above the
     watermarks of a tenant (`EventLog.pending`); without it every lag is 0. ``arms``: those that search; one that is left
     out is not lost. ``embedder``: of new tenants, and of tier 2 of the intent; ``embedders``: of the models that indexes
     may be of, where there are others than that one.
@@ -91,7 +91,7 @@ class Assembly:
         clock: Clock,
         settings: Settings,
         *,
-        log_id: str | None = None,
+        tokens: TokenLog | None = None,
         lag: Lag | None = None,
         arms: frozenset[str] = ALL_ARMS,
         embedders: Embedders | None = None,
@@ -102,7 +102,7 @@ class Assembly:
         self._detector = IntentDetector(embedder)
         self._clock = clock
         self._settings = settings
-        self._log_id = log_id
+        self._tokens = tokens
         self._lag = lag
 
     async def prepare(self) -> None:
@@ -137,7 +137,7 @@ class Assembly:
     async def _stages(
         self, question: Question, *, tenant: str, principal: str | None, watch: Watch | None = None
     ) -> AsyncGenerator[StreamEvent, None]:
-        inquiry = Inquiry.begin(question, tenant=tenant, principal=principal, clock=self._clock, log_id=self._log_id)
+        inquiry = Inquiry.begin(question, tenant=tenant, principal=principal, clock=self._clock, tokens=self._tokens)
         stages = Stages(inquiry, self._clock, self._settings.answer_deadline_ms / 1000)
         if inquiry.is_too_short:
             for event in stages.nothing(detect_intent(inquiry.text), NO_WORDS):

@@ -10,10 +10,19 @@ from schemas.questions import Question
 from schemas.times import Moment
 from shared.clock import Clock
 from shared.errors import InvalidToken
+from shared.log import LOG_TOPICS
 from shared.store import SearchFilter
 
 TRUSTED: Final = "*"
 """How an answer names the caller that reads every scope."""
+
+
+@dataclass(frozen=True)
+class TokenLog:
+    """The log of whose places tokens are taken, and how many partitions each of its topics has."""
+
+    log_id: str
+    partitions: int
 
 
 @dataclass(frozen=True)
@@ -30,15 +39,15 @@ class Inquiry:
 
     @classmethod
     def begin(
-        cls, question: Question, *, tenant: str, principal: str | None, clock: Clock, log_id: str | None
+        cls, question: Question, *, tenant: str, principal: str | None, clock: Clock, tokens: TokenLog | None
     ) -> "Inquiry":
-        """Take a question in. Raises InvalidToken for a token that is malformed or of another log."""
+        """Take a question in. Raises InvalidToken for a token that is malformed or of no place in the log."""
         return cls(
             question=question,
             text=question.q.strip(),
             tenant=tenant,
             principal=principal,
-            wanted=_position(question.min_token, log_id),
+            wanted=_position(question.min_token, tokens),
             started=clock.monotonic(),
             at=_last_instant(question.as_of) or clock.now(),
         )
@@ -76,13 +85,15 @@ def _last_instant(moment: Moment | None) -> datetime | None:
     return None if moment is None else moment.end - timedelta(microseconds=1)
 
 
-def _position(token: str | None, log_id: str | None) -> Position | None:
+def _position(token: str | None, tokens: TokenLog | None) -> Position | None:
     if token is None:
         return None
     try:
         position = Position.from_token(token)
     except ValueError as error:
         raise InvalidToken(f"min_token: {error}") from error
-    if log_id is not None and position.log != log_id:
+    if tokens is not None and position.log != tokens.log_id:
         raise InvalidToken("min_token: the token belongs to another log than the one read here")
+    if tokens is not None and (position.topic not in LOG_TOPICS or position.partition >= tokens.partitions):
+        raise InvalidToken("min_token: the token names a place that this log does not have")
     return position

@@ -14,6 +14,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from query.assembly import Assembly
+from query.inquiry import TokenLog
 from query.stream import Answers
 from shared.backlog import unstored, unstored_of_shared
 from shared.boards.redis import RedisBoard
@@ -160,7 +161,7 @@ async def open_parts(settings: Settings, clock: Clock | None = None) -> AsyncIte
         )
         warming = Warming(reader) if isinstance(reader, Warmable) else None
         parts = (reader, graph, embedders.wanted, cache, clock, settings)
-        answers = Assembly(*parts, log_id=log.log_id, lag=log.pending, embedders=embedders)
+        answers = Assembly(*parts, tokens=TokenLog(log.log_id, log.partitions), lag=log.pending, embedders=embedders)
         try:
             await answers.prepare()
         except EmbedderUnavailable:

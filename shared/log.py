@@ -13,6 +13,7 @@ from shared.letters import EVERY, LetterFilter
 
 EVENTS = "cortex.events"
 BULK = "cortex.bulk"
+LOG_TOPICS = (EVENTS, BULK)
 
 
 @dataclass(frozen=True)

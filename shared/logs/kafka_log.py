@@ -18,7 +18,7 @@ from shared.kafka_admin import cluster_id
 from shared.kafka_reading import Kept, PartitionReader
 from shared.letter_records import letter_of, mark_record
 from shared.letters import EVERY, LetterFilter, buried, marked
-from shared.log import EVENTS, Appended, LogRecord
+from shared.log import EVENTS, LOG_TOPICS, Appended, LogRecord
 from shared.logs.kafka_order import TimeOrder
 from shared.logs.kafka_records import as_log_record, recorded_at
 from shared.logs.kafka_shelves import CommandShelf, LetterShelf
@@ -26,9 +26,8 @@ from shared.logs.kafka_tail import Tail
 from shared.logs.rows import make_row
 from shared.partitioner import partition_of
 from shared.store import KnowledgeReader
-from shared.topics import BULK, COMMANDS, DEAD_LETTERS, topic_name
+from shared.topics import COMMANDS, DEAD_LETTERS, topic_name
 
-LOG_TOPICS = (EVENTS, BULK)
 PING_S = 2.0
 PAGE = 500
 POLL_S = 0.25

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from query.assembly import Assembly
+from query.inquiry import TokenLog
 from schemas.events import Event, parse_event
 from schemas.messages import Embedding, Resolution, StageMessage
 from schemas.positions import Position
@@ -47,7 +48,7 @@ class Knowledge:
             "cache": self.cache,
             "clock": self.clock,
             "settings": settings,
-            "log_id": LOG,
+            "tokens": TokenLog(LOG, 1),
             **given,
         }
         return Assembly(**parts)

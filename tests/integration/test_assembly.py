@@ -299,6 +299,13 @@ class TestTime:
         with pytest.raises(InvalidToken, match="min_token"):
             await ask(known, "deploy the ledger", min_token=token)
 
+    @pytest.mark.parametrize("odd", [{"partition": 1}, {"topic": "cortex.stored"}])
+    async def test_a_token_of_a_place_that_the_log_does_not_have_is_refused(self, known, odd):
+        position = await known.teach(unit("x", "The ledger is written in Go."))
+        token = position.model_copy(update=odd).token()
+        with pytest.raises(InvalidToken, match="names a place that this log does not have"):
+            await ask(known, "deploy the ledger", min_token=token)
+
     async def test_lag_is_told_where_it_is_known(self, known):
         async def lag(tenant, stored):
             return dict.fromkeys(stored, 7)
