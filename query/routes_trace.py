@@ -14,7 +14,7 @@ from shared.store import CONTRADICTIONS
 
 
 async def trace_event(call: Call) -> Response:
-    """Follow an event: journal, stages, dead letter, what it left in the store, and who may read that."""
+    """Follow an event: log, stages, dead letter, what it left in the store, and who may read that."""
     record = await find_record(call)
     place = (record.position.topic, record.position.partition)
     onlooker = Onlooker(call.who.principal, Right.ADMIN in call.who.rights)
@@ -33,7 +33,7 @@ async def trace_event(call: Call) -> Response:
 
 TRACE = (
     Endpoint(
-        "GET", "/v1/trace/{id:path}", trace_event, "An event's way: journal, stages, dead letter, store, rights",
+        "GET", "/v1/trace/{id:path}", trace_event, "An event's way: log, stages, dead letter, store, rights",
         (Reply(200, "the steps of its way", {JSON_TYPE: Trace}),),
         Right.PUBLISH, StatusParameters, None, (400, 404, 503), "events", Right.ADMIN,
     ),

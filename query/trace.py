@@ -1,4 +1,4 @@
-"""An event's way: over the journal and the stages into the store, and who may read what it left there."""
+"""An event's way: over the log and the stages into the store, and who may read what it left there."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -108,7 +108,7 @@ async def trace(way: Way, snapshot: Snapshot, onlooker: Onlooker, now: datetime)
     place = record.position
     accepted = f"{place.topic}, partition {place.partition}, number {place.number}"
     steps: list[TraceStep] = [
-        TraceStep(step="journal", outcome="done", detail=accepted, at=record.recorded_at),
+        TraceStep(step="log", outcome="done", detail=accepted, at=record.recorded_at),
         *stage_steps(place.number, progress, way.failure),
     ]
     unit: TracedUnit | None = None

@@ -61,7 +61,7 @@ class Explanation(Record):
 class TraceStep(Record):
     """One step of an event's way. ``waiting``: not there yet; ``failed``: it ended here; ``withheld``: not yours to see."""
 
-    step: Literal["journal", "embed", "resolve", "store", "contradictions", "knowledge", "rights"]
+    step: Literal["log", "embed", "resolve", "store", "contradictions", "knowledge", "rights"]
     outcome: Literal["done", "waiting", "failed", "withheld"]
     detail: str
     at: datetime | None = None

@@ -53,7 +53,7 @@ def trace(
     tenant: Tenant = TENANT,
     as_json: Json = False,
 ) -> None:
-    """Follow an event: journal, stages, dead letter, what it left in the store, and who may read that."""
+    """Follow an event: log, stages, dead letter, what it left in the store, and who may read that."""
     from compose.cli.explain import run_trace  # noqa: PLC0415
 
     raise typer.Exit(run_trace(event_id, source, url=url, token=token, tenant=tenant, as_json=as_json))

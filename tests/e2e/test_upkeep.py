@@ -78,7 +78,7 @@ def test_trace_follows_an_event_to_its_readers(product):
     traced = json.loads(out)
     assert code == 0
     assert [(step["step"], step["outcome"]) for step in traced["steps"]] == [
-        (step, "done") for step in ("journal", "embed", "resolve", "store", "contradictions", "knowledge", "rights")
+        (step, "done") for step in ("log", "embed", "resolve", "store", "contradictions", "knowledge", "rights")
     ]
     assert traced["unit"]["state"] == "superseded"
     assert traced["unit"]["superseded_by"] == "new"

@@ -100,7 +100,7 @@ async def test_an_event_on_its_way_waits_at_each_stage(client, world):
     response = await client.get("/v1/trace/e-late")
     traced = response.json()
     assert traced["state"] == "pending"
-    assert outcomes(traced)["journal"] == "done"
+    assert outcomes(traced)["log"] == "done"
     assert {outcomes(traced)[stage] for stage in ("embed", "resolve", "store")} == {"waiting"}
     assert traced["unit"]["state"] == "unknown"
     assert "1 events wait" in traced["steps"][1]["detail"]
