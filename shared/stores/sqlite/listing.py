@@ -1,7 +1,7 @@
 """Units in order: about an entity, and by time."""
 
 import sqlite3
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from heapq import merge
 from itertools import islice
 
@@ -62,16 +62,25 @@ def _about(connection: sqlite3.Connection, key: str, where: Scoped, limit: int) 
         count *= GROWTH
 
 
-def sharing(connection: sqlite3.Connection, keys: Collection[str], limit: int) -> list[UnitVersion]:
-    """Return the newest units of any key. Each key's two runs lie in this order in the table: the newest are their heads."""
-    runs = [
-        connection.execute(_SHARING, (key, about, limit)).fetchall() for key in sorted(set(keys)) for about in (0, 1)
+def sharing(connection: sqlite3.Connection, wanted: Sequence[Collection[str]], limit: int) -> list[list[UnitVersion]]:
+    """Return, for each set of keys, the newest units of any. Each key's two runs lie in this order in the table: the newest
+    are their heads. Sets that are asked for together have most keys in common, and most units: each is read once.
+    """
+    runs = {
+        key: [connection.execute(_SHARING, (key, about, limit)).fetchall() for about in (0, 1)]
+        for key in sorted({key for keys in wanted for key in keys})
+    }
+    newest = [
+        list(islice(dict.fromkeys(row[1:] for row in merge(*(run for key in set(keys) for run in runs[key]))), limit))
+        for keys in wanted
     ]
-    newest = dict.fromkeys((number, unit_id) for _, unit_id, number in merge(*runs))
-    chosen = list(islice(newest, limit))
+    named = {number: unit_id for chosen in newest for unit_id, number in chosen}
     # a statement's id is never used twice
-    versions = dict(connection.execute(_VERSIONS, (as_json_array(number for number, _ in chosen),)).fetchall())
-    return [UnitVersion(unit_id, str(versions[number])) for number, unit_id in chosen]
+    versions = {
+        number: UnitVersion(named[number], str(statement))
+        for number, statement in connection.execute(_VERSIONS, (as_json_array(named),))
+    }
+    return [[versions[number] for _, number in chosen] for chosen in newest]
 
 
 def latest(connection: sqlite3.Connection, where: Scoped, limit: int, *, oldest_first: bool) -> list[PassageHit]:

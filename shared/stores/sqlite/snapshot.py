@@ -139,7 +139,7 @@ class SqliteSnapshot:
         """Return, for each set of keys, the newest units of any."""
 
         def find(connection: sqlite3.Connection) -> list[list[UnitVersion]]:
-            return [listing.sharing(connection, keys, limit) for keys in wanted]
+            return listing.sharing(connection, wanted, limit)
 
         return await self._run(find, [[] for _ in wanted])
 
