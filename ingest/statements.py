@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from ingest.dates import Day, find_days
 from ingest.values import Quantity, find_quantities
@@ -47,8 +47,7 @@ _CONTINUES: Final = re.compile(r"\s+\w+ing\b", re.IGNORECASE)
 _CONDITION: Final = re.compile(r"^\W*(?:if|when|whenever|unless|until|in case|should|assuming)\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Word:
+class Word(NamedTuple):
     """A content word: its stem, how it stands in the text, and where. ``subject``: it stands before the main verb."""
 
     stem: str
