@@ -213,7 +213,9 @@ async def _replay(
         *(job for job, _ in ordered),
         *(Ordered(job=_job_address(job), letters=count) for job, count in sorted(before.items())),
     )
-    done = Done(chosen=len(letters), changed=fresh, already=not fresh, more=more, unknown=unknown, jobs=jobs)
+    done = Done(
+        chosen=len(letters), changed=fresh, already=bool(letters) and not fresh, more=more, unknown=unknown, jobs=jobs
+    )
     return json_response(done, 202 if fresh else 200)
 
 
@@ -261,7 +263,9 @@ async def _discard(
     changed = 0
     for letter in letters:
         changed += await call.parts.log.mark_letter(letter.id, mark)
-    return json_response(Done(chosen=len(letters), changed=changed, already=not changed, more=more, unknown=unknown))
+    return json_response(
+        Done(chosen=len(letters), changed=changed, already=bool(letters) and not changed, more=more, unknown=unknown)
+    )
 
 
 def name_of(who: Caller) -> str:

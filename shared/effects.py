@@ -68,6 +68,10 @@ class Statement:
         """The document whose part it is."""
         return self.unit.document_id if self.unit else None
 
+    def is_earlier(self, other: "Statement") -> bool:
+        """Say whether it is another copy of the same event that was recorded before: of copies the first one counts."""
+        return self.rank == other.rank and self.recorded_at < other.recorded_at
+
 
 def data_digest(data: BaseModel) -> str:
     """Return SHA-256 (hex) over the canonical JSON of an event's data."""

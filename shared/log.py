@@ -46,8 +46,8 @@ class LogRecord:
 class EventLog(Protocol):
     """Append-only. Numbers rise with the order of acceptance within a partition of a topic.
 
-    Of one (tenant, source, id) the first event counts. The journal keeps no other; Kafka may hold redeliveries, which the
-    store tells apart.
+    Of one (tenant, source, id) the journal keeps the first event and no other. Kafka may hold redeliveries, which the store
+    tells by their content: the same id with other content is another event there.
     """
 
     @property

@@ -8,12 +8,13 @@ from schemas.messages import Resolution
 from shared.effects import Statement, digest_rows, resolution_row
 from shared.store import Resolved, Resolving, SelectedUnit
 from shared.stores.memory_state import TenantState
+from shared.validity import micros
 
 
 def version_of(statement: Statement) -> str:
-    """Return a name for what a statement says and what its text was resolved to."""
+    """Return a name for what a statement says and since when, and what its text was resolved to."""
     found = digest_rows([resolution_row(statement.mentions, statement.claims)])
-    return "/".join((*map(str, statement.rank), found))
+    return "/".join((*map(str, statement.rank), str(micros(statement.recorded_at)), found))
 
 
 def select(

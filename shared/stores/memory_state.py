@@ -146,6 +146,8 @@ class TenantState:
             outcome = ReceiptOutcome.RETRACTED if rank.retraction else ReceiptOutcome.STORED
         else:
             outcome = ReceiptOutcome.UNCHANGED
+            if statement.is_earlier(again):
+                said[rank[1:]] = statement
         if self.own(unit_id)[0].rank[1:] != rank[1:]:
             return ReceiptOutcome.STALE, (), (), rank.revision
         is_live = self.live(unit_id) is not None
@@ -168,7 +170,7 @@ class TenantState:
         active = former is not None and former in document.active
         before, standing = self._live_parts(document), document.current
         were = {unit_id for unit_id in (unit.id, former and former.unit_id) if unit_id and self.live(unit_id)}
-        if former is None or rank > former.rank:
+        if former is None or rank > former.rank or statement.is_earlier(former):
             document.parts[key] = statement
         document.settle()
         if former is None and document.current != standing:

@@ -205,6 +205,8 @@ async def test_only_administrators_of_the_tenant_may_do_anything(guarded, parts,
     assert (await call("pub")).status_code == 403
     answer = await call("globex")
     assert answer.status_code == 404 if body is None else answer.json()["unknown"] == ["d-1"]
+    if body is not None:
+        assert answer.json()["already"] is False, "of a letter that is unknown nothing was asked before"
     answer = await call("admin")
     if tenant is None:
         assert answer.status_code == 404 if body is None else answer.json()["unknown"] == ["d-1"]

@@ -50,6 +50,8 @@ class Documents:
             self._connection.execute("DELETE FROM statement WHERE id = ?", (row_id,))
             new_id = self._units.insert(statement)
             self._connection.execute("UPDATE statement SET active = ? WHERE id = ?", (active, new_id))
+        else:
+            self._units.record_earlier(row_id, statement)
         if not active:
             return Turned(ReceiptOutcome.PENDING_DOCUMENT)
         live, gone = self._project({former, unit.id})

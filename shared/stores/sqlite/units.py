@@ -11,7 +11,7 @@ from shared.contributions import found_by, removal, unit_contribution, unit_id_o
 from shared.effects import Rank, Statement, kept_ranks
 from shared.stores.sqlite.index import Index
 from shared.stores.sqlite.rows import STATEMENT, insert_statement, rank_from, statement_from
-from shared.validity import Successor, held, supersession
+from shared.validity import Successor, held, micros, supersession
 
 NAME_ONLY = 2
 """Value of ``past`` for a statement of which only the name is kept."""
@@ -78,6 +78,7 @@ class Units:
         best = max(standing, default=None)
         again = next((rank for rank in standing if rank[1:] == statement.rank[1:]), None)
         if again is not None and again <= statement.rank:
+            self.record_earlier(standing[again], statement)
             return ReceiptOutcome.UNCHANGED if again == best else ReceiptOutcome.STALE
         if again is not None:
             self._delete(standing.pop(again))  # the same event at an earlier place: the earliest counts
@@ -95,6 +96,20 @@ class Units:
             return ReceiptOutcome.STALE
         return ReceiptOutcome.RETRACTED if statement.rank.retraction else ReceiptOutcome.STORED
 
+    def record_earlier(self, row_id: int, statement: Statement) -> None:
+        """Note where and when the same event was recorded first, where that is news; the live unit's times follow."""
+        kept = self._statement(row_id)
+        if not statement.is_earlier(kept):
+            return
+        self._connection.execute(
+            "UPDATE statement SET recorded = ?, position = ? WHERE id = ?",
+            (micros(statement.recorded_at), statement.position.token(), row_id),
+        )
+        del self._statements[row_id]
+        live = self._live_row(statement.unit_id)
+        if live is not None and live[1] == row_id:
+            self._put(statement.unit_id, self._statement(row_id), row_id, live)
+
     def _begin(self, statement: Statement) -> ReceiptOutcome:
         """Enter the first statement about a unit: the usual case, and nothing is there to compare it with."""
         row_id = self.insert(statement)
@@ -111,9 +126,7 @@ class Units:
             (unit_id,),
         ).fetchall()
         best: tuple[Rank, int] | None = max(((rank_from(row[:5]), row[5]) for row in rows), default=None)
-        live = self._connection.execute(
-            "SELECT id, statement, passage, scope, session_id, turn, supersedes FROM unit WHERE unit_id = ?", (unit_id,)
-        ).fetchone()
+        live = self._live_row(unit_id)
         if best is None or best[0].retraction:
             if live is not None:
                 self._remove(unit_id, live)
@@ -121,6 +134,11 @@ class Units:
         if live is None or live[1] != best[1]:
             self._put(unit_id, self._statement(best[1]), best[1], live)
         return True
+
+    def _live_row(self, unit_id: str) -> tuple[Any, ...] | None:
+        return self._connection.execute(  # type: ignore[no-any-return] # a row
+            "SELECT id, statement, passage, scope, session_id, turn, supersedes FROM unit WHERE unit_id = ?", (unit_id,)
+        ).fetchone()
 
     def contribution(self, unit_id: str, gone_at: int) -> Contribution:
         """Return what a unit contributes now; where it is gone, its removal at that revision."""

@@ -233,9 +233,8 @@ def _enter(state: TenantState, said: Statement) -> None:
     if said.unit is None or said.unit.document_id is None:
         own = state.said.setdefault(said.unit_id, {})
         again = own.get(said.rank[1:])
-        if (
-            again is None or said.rank.revision < again.rank.revision
-        ):  # the same event at two places: the earliest counts
+        # the same event at two places: the earliest counts
+        if again is None or said.rank.revision < again.rank.revision or said.is_earlier(again):
             own[said.rank[1:]] = said
         return
     assert said.unit.part is not None  # a part of a document has a number
