@@ -151,7 +151,9 @@ class Doctor:
             return
         version = read_version(self._folder / "VERSION")
         used = f", in use by process {self._holder}" if self._holder else ""
-        if version is None:
+        if version is None and self._settings.kafka_bootstrap:
+            yield Finding("data folder", "ok", f"{self._folder}, without VERSION, which only cortex up writes")
+        elif version is None:
             yield Finding(
                 "data folder", "warn", f"{self._folder} has no VERSION", "is this the folder that you mean? --data-dir"
             )

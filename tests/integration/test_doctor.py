@@ -66,6 +66,13 @@ async def test_a_sound_folder_that_nobody_serves_is_well(folder):
     assert (found["service"].state, found["broker"].state) == ("skip", "skip")
 
 
+@pytest.mark.parametrize(("kafka", "state"), [("127.0.0.1:1", "ok"), (None, "warn")])
+async def test_a_folder_without_version_is_odd_only_where_cortex_up_made_it(tmp_path, kafka, state):
+    (tmp_path / "data").mkdir()
+    found = await examine(free_settings(tmp_path / "data", kafka_bootstrap=kafka))
+    assert found["data folder"].state == state
+
+
 async def test_a_folder_that_is_not_there_yet_is_no_fault_and_is_not_made(tmp_path):
     found = await examine(free_settings(tmp_path / "none"))
     assert "fail" not in {finding.state for finding in found.values()}
