@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Final, NamedTuple, Protocol, Self
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import KafkaError
@@ -129,6 +129,11 @@ class Batch:
     partitions: int = 0
 
 
+UNACKNOWLEDGED: Final = (KafkaError, OSError, TimeoutError, AssertionError)
+"""What the client raises where a message was not taken. It asserts that a partition is among those that the broker names,
+and a broker that has just started may name a topic before its partitions."""
+
+
 class Publisher:
     """Publishes to chosen partitions with ``acks=all``; what is published together stands together and in order."""
 
@@ -171,7 +176,7 @@ class Publisher:
             for batch in self._batches(messages):
                 async with asyncio.timeout(self._deadline_s):
                     await (await self._producer.send_batch(batch, name, partition=partition))
-        except (KafkaError, OSError, TimeoutError) as error:
+        except UNACKNOWLEDGED as error:
             raise LogUnavailable(f"The broker did not acknowledge a message to {name}.") from error
 
     async def send(self, topic: str, messages: Sequence[tuple[int, Outgoing]]) -> list[Sent]:
@@ -189,7 +194,7 @@ class Publisher:
                     for partition, message in messages
                 ]
                 done = await asyncio.gather(*futures, return_exceptions=True)
-        except (KafkaError, OSError, TimeoutError) as error:
+        except UNACKNOWLEDGED as error:
             raise LogUnavailable(f"The broker did not acknowledge a message to {name}.") from error
         failed = [one for one in done if isinstance(one, BaseException)]
         if failed:

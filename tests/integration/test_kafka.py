@@ -72,6 +72,19 @@ async def test_what_is_published_together_stands_in_order_however_many_batches_i
     assert found[-1].value is None
 
 
+async def test_a_partition_that_the_broker_does_not_name_is_waited_for_like_an_outage(
+    broker: BrokerProcess, prefix: str
+):
+    """A broker that has just started may name a topic before its partitions: no event is to blame for that."""
+    await create_topics(broker.bootstrap, 2, prefix=prefix)
+    async with await Publisher.open(broker.bootstrap, prefix=prefix) as publisher:
+        with pytest.raises(LogUnavailable, match=EVENTS):
+            await publisher.publish(EVENTS, 5, [Outgoing(b"key", b"value")])
+        with pytest.raises(LogUnavailable, match=EVENTS):
+            await publisher.send(EVENTS, [(5, Outgoing(b"key", b"value"))])
+        await publisher.publish(EVENTS, 1, [Outgoing(b"key", b"value")])
+
+
 async def test_a_follower_is_caught_up_only_when_it_has_read_what_was_there(broker: BrokerProcess, prefix: str):
     """The embedded broker lists too low an end for a batch; the follower must not believe it."""
     await create_topics(broker.bootstrap, 2, prefix=prefix)
