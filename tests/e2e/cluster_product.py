@@ -54,6 +54,8 @@ class _InTurn(httpx.HTTPTransport):
 class ClusterProduct(Product):
     """What `Product` is locally, on servers of its own. Its tenants may change to `MODEL`, which ``embeddings`` serves."""
 
+    replicas = MEMBERS
+
     def __init__(self, folder: Path, env: dict[str, str] | None = None) -> None:
         super().__init__(folder, free_ports(1)[0], env)
         folder.mkdir(parents=True)

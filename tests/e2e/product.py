@@ -51,6 +51,9 @@ def until(check: Callable[[], Any], timeout_s: float, what: str) -> Any:
 class Product:
     """One ``cortex up`` on a data folder."""
 
+    replicas = 1
+    """Query processes that answer in turn."""
+
     def __init__(self, folder: Path, port: int | None = None, env: dict[str, str] | None = None) -> None:
         self.folder = folder
         self.port = port or free_ports()
